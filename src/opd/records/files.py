@@ -1,0 +1,155 @@
+"""Reading and writing files so that what looks whole is whole.
+
+A file is written under a temporary name, flushed to the disk, and renamed. A folder is filled under
+`<name>.partial`, flushed, marked by `.complete`, which holds the digest of every file, and renamed last.
+
+    checkpoint-20.partial/    being written, or left by a crash: never read
+    checkpoint-20/            renamed into place in one step, when everything is on the disk
+        config.json …
+        .complete             {"files": {"config.json": "sha256…"}}
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from opd.records.errors import AskedWrongly
+
+COMPLETE = ".complete"
+PARTIAL = ".partial"
+
+
+def canonical_json(value: object) -> str:
+    """JSON with sorted keys and no blanks, so that equal values have equal digests; NaN is refused."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: object) -> str:
+    """SHA-256, in hexadecimal, of a JSON value's canonical form."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def sha256(path: Path) -> str:
+    """SHA-256, in hexadecimal, of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """The digest of every regular file under a folder, by its relative path; the mark itself is left out."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != COMPLETE)
+    return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
+
+
+def write_text(path: Path, text: str) -> None:
+    """The file holds exactly this text, or what it held before: never a part of either."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}{PARTIAL}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
+
+
+def write_json(path: Path, value: object) -> None:
+    """The file holds this value, indented for people, written whole or not at all."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """The value that a JSON file holds; a missing or damaged file is named in the error."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise AskedWrongly(f"{path} does not exist") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise AskedWrongly(f"{path} is not JSON: {error}") from error
+
+
+def append_lines(path: Path, values: Iterable[Mapping[str, Any]]) -> None:
+    """The values are added to a JSON Lines file in one write, and are on the disk when this returns."""
+    lines = "".join(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n" for value in values)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(lines)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON Lines file, in order; blank lines are passed over, a damaged one is an error."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield _object(line, place=f"{path}, line {number}")
+    except FileNotFoundError:
+        raise AskedWrongly(f"{path} does not exist") from None
+    except (IsADirectoryError, UnicodeDecodeError) as error:
+        raise AskedWrongly(f"{path} is not a JSON Lines file: {error}") from error
+
+
+def drop_torn_line(path: Path) -> None:
+    """The file ends with a whole line: what a crash left behind the last line end is cut off."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        whole = file.read().rfind(b"\n") + 1
+        file.truncate(whole)
+
+
+@contextmanager
+def publish(folder: Path) -> Iterator[Path]:
+    """A folder to fill; when the block ends well it stands under its own name, whole and marked.
+
+    When the block fails, or the process dies, nothing stands under that name.
+    """
+    if folder.exists():
+        raise AskedWrongly(f"{folder} exists already and is never overwritten; name another folder")
+    partial = folder.with_name(f"{folder.name}{PARTIAL}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        for path in partial.rglob("*"):
+            _sync(path)
+        write_json(partial / COMPLETE, {"files": tree(partial)})
+        partial.replace(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    _sync(folder.parent)
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether the folder was published: its mark is there, and every file that it names still is."""
+    mark = folder / COMPLETE
+    return mark.is_file() and all((folder / name).is_file() for name in read_json(mark)["files"])
+
+
+def _object(line: str, *, place: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise AskedWrongly(f"{place} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise AskedWrongly(f"{place} is not a JSON object: {line.strip()[:60]}")
+    return value
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

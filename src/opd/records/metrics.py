@@ -1,0 +1,85 @@
+"""What a training run says about itself: a line for each step, and a summary at its end."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from opd.records.settings import Settings
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Gap(Settings):
+    """How far the trainer's log-probabilities lie from the sampler's, for the same weights and tokens."""
+
+    mean: float
+    """Mean of |trainer - sampler|, nats a token."""
+    largest: float
+    """Largest |trainer - sampler|, nats."""
+    k3: float
+    """Mean of exp(d) - 1 - d with d = trainer - sampler: estimates KL(sampler || trainer), nats a token."""
+
+
+class StepMetrics(Settings):
+    """One line of `metrics.jsonl`. All but `seconds` and `peak_bytes` repeat bit for bit on one machine."""
+
+    step: int
+    """1 for the first update."""
+    loss: float
+    """The objective's mean over the trained tokens of the step."""
+    kl: float
+    """Mean of log student - log teacher over the trained tokens: estimates KL(student || teacher), nats a token."""
+    clamped: Share
+    """Share of trained tokens whose k1 was beyond the clamp; 0 for an objective without one."""
+    gradient_norm: float
+    """L2 norm before clipping."""
+    learning_rate: float
+    rollouts: int
+    trained_tokens: int
+    mean_tokens: float
+    """Mean length of a rollout, tokens."""
+    surprise: float
+    """Mean of -log student over the sampled tokens: estimates the student's entropy, nats a token."""
+    cut_short: Share
+    """Share of rollouts that the length limit ended."""
+    rows_seen: int
+    """Distinct rows that the run has trained on so far."""
+    gap: Gap
+    objective: dict[str, float]
+    """What the objective reports, as means over the trained tokens."""
+    peak_bytes: int
+    """Peak device memory (GPU) or resident set (CPU) so far."""
+    seconds: dict[str, float]
+    """By phase: sample, score, update, save, total."""
+
+
+class StopCause(StrEnum):
+    """Why a run ended."""
+
+    STEPS = "steps"
+    EPOCHS = "epochs"
+    WALL_CLOCK = "wall_clock"
+    INTERRUPTED = "interrupted"
+
+
+class RunSummary(Settings):
+    """`run.json`, written once, last: what the run came to."""
+
+    opd: str
+    """Version of the package."""
+    recipe: str
+    """Digest of the resolved recipe."""
+    data: str
+    """SHA-256 of the training file."""
+    stop: StopCause
+    steps: int
+    asked_steps: int
+    seconds: float
+    max_wall_seconds: float | None
+    rows_seen: int
+    rows: int
+    checkpoints: tuple[str, ...]
+    """Names of the folders that were kept, oldest first."""
+    machine: dict[str, str]
+    """Device, versions and threads."""

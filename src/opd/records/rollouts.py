@@ -1,0 +1,67 @@
+"""What passes from a sampler to a scorer to an update: prompts, rollouts, and their scores.
+
+One log-probability for each sampled token, in nats; lists of different lengths are refused at the door
+(faults E31), and the ids that were sampled are the ids that are scored: nothing is decoded and encoded again
+(E30).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class StopReason(StrEnum):
+    """Why a rollout ended."""
+
+    EOS = "eos"
+    LENGTH = "length"
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the limit ended it, and not the model."""
+        return self is StopReason.LENGTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A problem as the model sees it."""
+
+    row: int  # of its file: names the problem, and is part of the seed of its sampling noise
+    problem: str
+    answer: str
+    token_ids: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.token_ids:
+            raise ValueError(f"the prompt of row {self.row} has no tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One sampled answer."""
+
+    prompt: Prompt
+    sample: int  # which of the prompt's rollouts
+    token_ids: tuple[int, ...]  # the response, with the end-of-sequence token when the model wrote one
+    logp: tuple[float, ...]  # nats, one for each token id, of the distribution that it was sampled from
+    stop: StopReason
+    policy_version: int = 0  # updates that the sampler's weights had seen
+
+    def __post_init__(self) -> None:
+        if len(self.logp) != len(self.token_ids):
+            raise ValueError(f"{len(self.token_ids)} token ids but {len(self.logp)} log-probabilities")
+        if not self.token_ids:
+            raise ValueError(f"the rollout of row {self.prompt.row} has no tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredRollout:
+    """A rollout with the teacher's log-probability of each of its tokens, in nats."""
+
+    rollout: Rollout
+    teacher_logp: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.teacher_logp) != len(self.rollout.token_ids):
+            raise ValueError(
+                f"{len(self.rollout.token_ids)} sampled tokens but {len(self.teacher_logp)} teacher scores"
+            )

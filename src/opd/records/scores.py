@@ -1,0 +1,150 @@
+"""What an evaluation writes down: a verdict, a sample, a score, and a comparison of two scores."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from opd.records.rollouts import StopReason
+from opd.records.settings import Settings
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Verdict(StrEnum):
+    """What grading came to. Only CORRECT counts as correct; only GRADER_FAILED says nothing about the answer."""
+
+    CORRECT = "correct"
+    WRONG = "wrong"
+    NO_ANSWER = "no_answer"  # no box, or the last one is empty or never closed
+    UNREADABLE = "unreadable"  # there is an answer, and no rule can read it
+    CUT_SHORT = "cut_short"  # no answer, and the length limit ended the response
+    GRADER_FAILED = "grader_failed"  # the grader crashed or ran into its limits: not the candidate's fault
+
+    @property
+    def correct(self) -> bool:
+        """Whether the sample counts as correct."""
+        return self is Verdict.CORRECT
+
+    @property
+    def settled(self) -> bool:
+        """Whether this says something about the answer; a score needs all of its samples settled."""
+        return self is not Verdict.GRADER_FAILED
+
+
+class Judgement(Settings):
+    """A verdict and how it was reached."""
+
+    verdict: Verdict
+    extracted: str | None
+    """The answer as it stood in the response, or null where there was none."""
+    stage: str
+    """Which stage decided: extract, string, integer, value, …"""
+    reason: str
+    inside_reasoning: bool = False
+    """The box stood inside the reasoning, before `</think>`; it counts, and it is reported."""
+
+
+class Sample(Settings):
+    """One line of `samples.jsonl`, keyed by (question, sample), never by position."""
+
+    question: str
+    sample: int
+    seed: int
+    response: str
+    tokens: int
+    stop: StopReason
+    gold: str
+    judgement: Judgement
+
+    @property
+    def correct(self) -> bool:
+        return self.judgement.verdict.correct
+
+
+class Protocol(Settings):
+    """Everything that a score depends on beside the model. Scores of different protocols don't compare."""
+
+    benchmark: str
+    questions: int
+    samples_per_question: int
+    data_sha256: str
+    prompt: str
+    """The template of the user's turn, with {problem} where the problem stands."""
+    temperature: float
+    top_p: float
+    top_k: int
+    """0: no limit."""
+    limit_tokens: int
+    """Cap on new tokens."""
+    seeds: tuple[int, ...]
+    """One for each sample of a question."""
+    grader: str
+    """Name and digest of the grader's code."""
+
+
+class Score(Settings):
+    """`score.json`: a mean with its error bar, and what they rest on. Undefined values are null, never zero."""
+
+    benchmark: str
+    model: str
+    """Where the model was found."""
+    model_digest: str
+    """SHA-256 over the digests of the model's files."""
+    protocol: Protocol
+    protocol_digest: str
+    mean: float
+    stderr: float | None
+    """Clustered by question (CR1); null for fewer than two questions."""
+    stderr_naive: float | None
+    """As if all samples were independent; printed beside the clustered one to show what that would hide."""
+    ci95: tuple[float, float] | None
+    """mean ± t(questions - 1) × stderr, not cut to [0, 1]."""
+    design_effect: float | None
+    """(stderr / naive)²."""
+    icc: float | None
+    """Intracluster correlation, B / (B + W)."""
+    stderr_seeds: float | None
+    """Spread expected between two runs of one model on these questions with other seeds; null for one sample."""
+    questions: int
+    samples: int
+    correct: int
+    cut_short: Share
+    """Share of samples that the length limit ended."""
+    answered: Share
+    """Share of samples with a complete last box."""
+    tokens: int
+    mean_tokens: float
+    verdicts: dict[str, int]
+    seconds: float
+    machine: dict[str, str]
+
+
+class Comparison(Settings):
+    """Two scores of one protocol, paired by question. Undefined values are null."""
+
+    a: str
+    b: str
+    mean_a: float
+    mean_b: float
+    difference: float
+    """mean_b - mean_a."""
+    stderr: float | None
+    """Of the difference, for questions like these: sd of the per-question differences / sqrt(questions)."""
+    stderr_fixed_questions: float | None
+    """Of the difference, on exactly these questions: only the sampling noise."""
+    ci95: tuple[float, float] | None
+    """difference ± t(questions - 1) × stderr."""
+    p: float | None
+    """Two-sided, from the t statistic."""
+    p_permutation: float | None
+    """Two-sided, by flipping the signs of the per-question differences."""
+    detectable: float | None
+    """Smallest true difference that this design finds with 80 % power at 5 %, two-sided."""
+    distinguishable: bool | None
+    """Whether p < 0.05; null where p is undefined."""
+    questions: int
+    samples_a: int
+    samples_b: int
+    verdict: str
+    """The same in words."""
