@@ -1,0 +1,1 @@
+"""From a checkpoint to a score with an error bar. Frozen: its digest is part of every score."""

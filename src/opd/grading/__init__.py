@@ -1,0 +1,1 @@
+"""From a text to a verdict. No tensors. Below `train` (reward) and `evaluate` (official score)."""

@@ -1,0 +1,1 @@
+"""Whatever runs a model: loading, sampling, scoring, log-probabilities, export."""

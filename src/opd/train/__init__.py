@@ -1,0 +1,1 @@
+"""From prompts to checkpoints. The editable room: a submission may change it."""

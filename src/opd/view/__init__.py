@@ -1,0 +1,1 @@
+"""Terminal boards, pictures and pages. Reads files and computes no score; imports `records` alone."""
