@@ -66,8 +66,6 @@ class StopCause(StrEnum):
 class RunSummary(Settings):
     """`run.json`, written once, last: what the run came to."""
 
-    opd: str
-    """Version of the package."""
     recipe: str
     """Digest of the resolved recipe."""
     data: str

@@ -1,7 +1,7 @@
 """Where things are: `opd:` names what ships in the package, and anything else is a path.
 
-    opd:arith_tiny/student      the folder src/opd/tasks/arith_tiny/student of the install
-    recipes/arith_tiny.toml     a path, relative to the working directory
+opd:arith_tiny/student      the folder src/opd/tasks/arith_tiny/student of the install
+recipes/arith_tiny.toml     a path, relative to the working directory
 """
 
 from pathlib import Path

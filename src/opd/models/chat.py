@@ -1,0 +1,45 @@
+"""A problem → the token ids that a model sees. The one place where a chat template is applied.
+
+The template's text is encoded without adding special tokens, because it holds them already; two
+beginning-of-sequence tokens are an error (faults E35), and so are doubled braces, which a template that was
+never filled in leaves behind (E38).
+"""
+
+import hashlib
+from typing import Any
+
+from opd.records.errors import AskedWrongly
+
+PROBLEM = "{problem}"
+
+
+def check_template(template: str) -> None:
+    """Nothing, when `{problem}` stands in the user's template once and no brace is doubled."""
+    if template.count(PROBLEM) != 1:
+        raise AskedWrongly(f"prompt {template!r}: {PROBLEM} must stand in it exactly once")
+    if "{{" in template or "}}" in template.replace(PROBLEM, ""):
+        raise AskedWrongly(f"prompt {template!r}: doubled braces reach the model as they are; write single ones")
+
+
+def user_text(template: str, problem: str) -> str:
+    """The user's turn; braces in the problem stay as they are."""
+    return template.replace(PROBLEM, problem)
+
+
+def prompt_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+    """The ids of one user turn under the tokenizer's chat template, up to where the model goes on."""
+    if not tokenizer.chat_template:
+        raise AskedWrongly("the tokenizer has no chat template: save one with it (tokenizer.chat_template)")
+    rendered = tokenizer.apply_chat_template(
+        [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
+    )
+    ids = tuple(tokenizer(rendered, add_special_tokens=False)["input_ids"])
+    bos = tokenizer.bos_token_id
+    if bos is not None and ids.count(bos) > 1 and ids[:2] == (bos, bos):
+        raise AskedWrongly(f"the chat template gives two beginning-of-sequence tokens ({tokenizer.bos_token!r})")
+    return ids
+
+
+def template_digest(tokenizer: Any) -> str:
+    """SHA-256 of the chat template's text; student, teacher and evaluator should agree on it."""
+    return hashlib.sha256(str(tokenizer.chat_template).encode()).hexdigest()

@@ -1,0 +1,230 @@
+"""Sampler and scorer on transformers' own forward: slow, exact, and what every faster pair is tested against.
+
+Shapes: B sequences still running, T positions in the cache, V real tokens.
+
+    prompts, padded on the left  --prefill once a prompt-->  cache
+    repeat the cache per_prompt times
+    until all have stopped: logits_BV --> log-probabilities --> inversion of a uniform number --> token_B
+
+The log-probability that comes back with a token is that of the distribution that it was drawn from.
+"""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import DynamicCache
+
+from opd.models.interfaces import Sampling
+from opd.models.load import LanguageModel
+from opd.models.logprobs import HEAD_CHUNK_TOKENS, head_logits, token_logp
+from opd.models.noise import draw, uniforms
+from opd.models.sequences import micro_batches, padded
+from opd.records.errors import AskedWrongly
+from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
+
+
+class PlainSampler:
+    """A `Sampler` for any causal language model that transformers loads."""
+
+    def __init__(self, model: LanguageModel, sampling: Sampling, *, largest_batch: int = 256) -> None:
+        self._model = model
+        self._sampling = sampling
+        self._largest_batch = largest_batch
+        self._version = 0
+
+    def follow(self, version: int) -> None:
+        """Rollouts from now on carry this policy version; the weights are the trainer's own, nothing is kept."""
+        self._version = version
+
+    def sample(self, prompts: Sequence[Prompt], *, per_prompt: int, seed: int) -> list[Rollout]:
+        """`per_prompt` rollouts of each prompt, prompt by prompt; see `Sampler`."""
+        for prompt in prompts:
+            self._check_fits(prompt)
+        at_once = max(1, self._largest_batch // per_prompt)
+        rollouts: list[Rollout] = []
+        for start in range(0, len(prompts), at_once):
+            rollouts += self._sample_batch(prompts[start : start + at_once], per_prompt=per_prompt, seed=seed)
+        return rollouts
+
+    @torch.no_grad()
+    def _sample_batch(self, prompts: Sequence[Prompt], *, per_prompt: int, seed: int) -> list[Rollout]:
+        running = [
+            _Running(prompt=prompt, sample=sample, uniforms=self._noise(prompt, sample, seed))
+            for prompt in prompts
+            for sample in range(per_prompt)
+        ]
+        decoder = _Decoder(self._model, prompts)
+        hidden_BH = decoder.repeat(decoder.prefill(), per_prompt)
+        everyone = list(running)
+        for position in range(self._sampling.limit_tokens):
+            logp_BV = sampling_logp(head_logits(self._model, hidden_BH), self._sampling)
+            uniform_B = torch.stack([one.uniforms[position] for one in running])
+            token_B = draw(logp_BV.exp(), uniform_B)
+            chosen_B = logp_BV.gather(-1, token_B.unsqueeze(-1)).squeeze(-1)
+            tokens = token_B.tolist()
+            for one, token, logp in zip(running, tokens, chosen_B.tolist(), strict=True):
+                one.take(token, logp, stops=token in self._model.stop_ids)
+            alive = [index for index, one in enumerate(running) if not one.stopped]
+            if not alive or position + 1 == self._sampling.limit_tokens:
+                break
+            if len(alive) <= len(running) // 2:  # the finished half would be computed for nothing
+                running = [running[index] for index in alive]
+                token_B = token_B[alive]
+                decoder.keep(alive)
+            hidden_BH = decoder.step(token_B)
+        return [one.rollout(self._version) for one in everyone]
+
+    def _noise(self, prompt: Prompt, sample: int, seed: int) -> torch.Tensor:
+        noise = uniforms(seed=seed, row=prompt.row, sample=sample, tokens=self._sampling.limit_tokens)
+        return noise.to(self._model.device)
+
+    def _check_fits(self, prompt: Prompt) -> None:
+        asked = len(prompt.token_ids) + self._sampling.limit_tokens
+        if asked > self._model.context_tokens:
+            raise AskedWrongly(
+                f"row {prompt.row}: {len(prompt.token_ids)} prompt tokens + {self._sampling.limit_tokens} new ones "
+                f"exceed the model's context of {self._model.context_tokens}; lower limit_tokens"
+            )
+
+
+class PlainScorer:
+    """A `Scorer` by one forward pass over prompt and response."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        temperature: float = 1.0,
+        largest_tokens: int = 16_384,
+        chunk_tokens: int = HEAD_CHUNK_TOKENS,
+    ) -> None:
+        self._model = model
+        self._temperature = temperature
+        self._largest_tokens = largest_tokens
+        self._chunk_tokens = chunk_tokens
+
+    @torch.no_grad()
+    def score(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
+        """Each rollout with the model's log-probability (nats) of its tokens; see `Scorer`."""
+        scored: dict[int, ScoredRollout] = {}
+        for group in micro_batches(rollouts, largest_tokens=self._largest_tokens):
+            together = [rollouts[index] for index in group]
+            rectangle = padded(together, device=self._model.device)
+            logp_BT = token_logp(
+                self._model,
+                rectangle.ids_BT,
+                rectangle.keep_BT,
+                temperature=self._temperature,
+                chunk_tokens=self._chunk_tokens,
+            )
+            for index, rollout, logp_T, keep_T in zip(group, together, logp_BT, rectangle.keep_BT, strict=True):
+                scored[index] = ScoredRollout(rollout=rollout, teacher_logp=_finite(rollout, logp_T[keep_T]))
+        return [scored[index] for index in range(len(rollouts))]
+
+
+def sampling_logp(logits_BV: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """logp_BV of the distribution that is sampled from: scaled, cut to top-k and top-p, renormalised."""
+    logp_BV = (logits_BV / sampling.temperature).log_softmax(dim=-1)
+    if sampling.full_support:
+        return logp_BV
+    ordered_BV, order_BV = logp_BV.sort(dim=-1, descending=True, stable=True)
+    before_BV = ordered_BV.exp().cumsum(dim=-1) - ordered_BV.exp()  # probability of the likelier tokens
+    dropped_BV = before_BV >= sampling.top_p
+    if sampling.top_k:
+        dropped_BV[:, sampling.top_k :] = True
+    dropped_BV[:, 0] = False
+    dropped_BV = torch.zeros_like(dropped_BV).scatter(-1, order_BV, dropped_BV)
+    return logp_BV.masked_fill(dropped_BV, -torch.inf).log_softmax(dim=-1)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Running:
+    """One rollout while it is being sampled."""
+
+    prompt: Prompt
+    sample: int
+    uniforms: torch.Tensor
+    token_ids: list[int] = field(default_factory=list)
+    logp: list[float] = field(default_factory=list)
+    stopped: bool = False
+
+    def take(self, token: int, logp: float, *, stops: bool) -> None:
+        if not self.stopped:
+            self.token_ids.append(token)
+            self.logp.append(logp)
+            self.stopped = stops
+
+    def rollout(self, version: int) -> Rollout:
+        return Rollout(
+            prompt=self.prompt,
+            sample=self.sample,
+            token_ids=tuple(self.token_ids),
+            logp=tuple(self.logp),
+            stop=StopReason.EOS if self.stopped else StopReason.LENGTH,
+            policy_version=version,
+        )
+
+
+class _Decoder:
+    """Transformers' decoder with its cache: one hidden state a running sequence, a token at a time."""
+
+    def __init__(self, model: LanguageModel, prompts: Sequence[Prompt]) -> None:
+        self._decoder = model.module.get_decoder()
+        self._cache = DynamicCache(config=model.module.config)
+        self._cache_name = "cache" if "cache" in _arguments(self._decoder) else "past_key_values"
+        longest = max(len(prompt.token_ids) for prompt in prompts)
+        self._ids_BT = torch.zeros(len(prompts), longest, dtype=torch.long, device=model.device)
+        self._real_BT = torch.zeros(len(prompts), longest, dtype=torch.long, device=model.device)
+        for b, prompt in enumerate(prompts):
+            start = longest - len(prompt.token_ids)
+            self._ids_BT[b, start:] = torch.tensor(prompt.token_ids)
+            self._real_BT[b, start:] = 1
+
+    def prefill(self) -> torch.Tensor:
+        """hidden_BH at the last token of each prompt."""
+        position_BT = (self._real_BT.cumsum(dim=-1) - 1).clamp(min=0)
+        return self._forward(self._ids_BT, position_BT)
+
+    def repeat(self, hidden_BH: torch.Tensor, times: int) -> torch.Tensor:
+        """The same hidden states and cache, each `times` times in a row: rollouts share their prompt's prefill."""
+        self._cache.batch_repeat_interleave(times)
+        self._real_BT = self._real_BT.repeat_interleave(times, dim=0)
+        return hidden_BH.repeat_interleave(times, dim=0)
+
+    def step(self, token_B: torch.Tensor) -> torch.Tensor:
+        """hidden_BH after one more token each."""
+        position_B1 = self._real_BT.sum(dim=-1, keepdim=True)
+        self._real_BT = torch.cat([self._real_BT, torch.ones_like(position_B1)], dim=-1)
+        return self._forward(token_B.unsqueeze(-1), position_B1)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Only these sequences go on."""
+        index = torch.tensor(rows, device=self._real_BT.device)
+        self._cache.batch_select_indices(index)
+        self._real_BT = self._real_BT[index]
+
+    def _forward(self, ids_BT: torch.Tensor, position_BT: torch.Tensor) -> torch.Tensor:
+        cache: dict[str, Any] = {self._cache_name: self._cache}
+        output = self._decoder(
+            input_ids=ids_BT, attention_mask=self._real_BT, position_ids=position_BT, use_cache=True, **cache
+        )
+        hidden_BH: torch.Tensor = output.last_hidden_state[:, -1]
+        return hidden_BH
+
+
+def _arguments(module: Any) -> frozenset[str]:
+    """Transformers renamed the cache's argument in 5.24 and warns about the old name."""
+    return frozenset(inspect.signature(module.forward).parameters)
+
+
+def _finite(rollout: Rollout, logp_N: torch.Tensor) -> tuple[float, ...]:
+    values = tuple(logp_N.tolist())
+    if not bool(torch.isfinite(logp_N).all()):
+        bad = next(index for index, value in enumerate(values) if not -float("inf") < value < float("inf"))
+        raise FloatingPointError(
+            f"row {rollout.prompt.row}: the score of token {bad} is {values[bad]}; nothing was updated"
+        )
+    return values

@@ -1,0 +1,82 @@
+"""Time: the seconds of each phase of a step, and when the run has to end."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+
+from opd.models.machine import synchronise
+from opd.records.metrics import StopCause
+from opd.records.settings import Settings
+
+SLACK = 1.2  # the next step may take this much longer than the slowest so far
+
+
+class BudgetSettings(Settings):
+    """When the run ends: whichever comes first."""
+
+    steps: PositiveInt
+    epochs: PositiveInt | None = None
+    max_wall_seconds: PositiveFloat | None = None
+    reserve_seconds: NonNegativeFloat = 0.0
+    """Kept free at the end of the wall clock, so that the last checkpoint is whole."""
+
+    def last_step(self, *, rows: int, prompts_per_step: int) -> int:
+        """The step at which `steps` or `epochs` ends the run."""
+        if self.epochs is None:
+            return self.steps
+        return min(self.steps, max(1, self.epochs * rows // prompts_per_step))
+
+
+class Budget:
+    """How much of what was asked for is left. The wall clock runs from construction."""
+
+    def __init__(self, settings: BudgetSettings, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._now = now
+        self._start = now()
+        self._slowest_step = 0.0
+        self._slowest_save = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Since the run began."""
+        return self._now() - self._start
+
+    def spent(self, *, step: float, save: float) -> None:
+        """Takes note of what a step took, and of its part that went into saving; seconds."""
+        self._slowest_step = max(self._slowest_step, step - save)
+        self._slowest_save = max(self._slowest_save, save)
+
+    def cause(self, step: int, *, last_step: int) -> StopCause | None:
+        """Why the run ends after this step, or None: another step and a save still fit."""
+        if step >= last_step:
+            return StopCause.STEPS if step >= self._settings.steps else StopCause.EPOCHS
+        limit = self._settings.max_wall_seconds
+        if limit is None:
+            return None
+        needed = SLACK * (self._slowest_step + self._slowest_save)
+        out_of_time = self.seconds + needed >= limit - self._settings.reserve_seconds
+        return StopCause.WALL_CLOCK if out_of_time else None
+
+
+class Phases:
+    """The seconds of one step, by phase."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._start = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """What runs inside is counted under this name, with the device's work awaited."""
+        start = time.perf_counter()
+        yield
+        synchronise(self._device)
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def total(self) -> float:
+        """Seconds since the step began."""
+        return time.perf_counter() - self._start

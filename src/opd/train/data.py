@@ -1,0 +1,99 @@
+"""Rows of a file → prompts.
+
+JSON Lines or parquet; a row has at least a problem and an answer. A row is named by its place in the file, so
+that a filter changes no row's sampling noise.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import PositiveInt
+
+from opd.models.chat import prompt_ids, user_text
+from opd.records.errors import AskedWrongly
+from opd.records.files import read_lines, sha256
+from opd.records.places import locate
+from opd.records.rollouts import Prompt
+from opd.records.settings import Settings
+
+
+class DataSettings(Settings):
+    """The problems that a run trains on."""
+
+    path: str
+    """`opd:<task>/<file>`, or the path of a JSON Lines or parquet file."""
+    sha256: str | None = None
+    """Of the file's bytes; another file is refused."""
+    where: dict[str, str] = {}
+    """Only rows in which each of these fields has this value."""
+    problem_field: str = "problem"
+    answer_field: str = "answer"
+    prompt: str = "{problem}"
+    """The user's turn; the chat template of the student's tokenizer goes around it."""
+    shuffle: bool = True
+    """A new order every epoch, from the recipe's seed; otherwise the order of the file."""
+    limit_prompt_tokens: PositiveInt = 1_024
+    too_long: Literal["refuse", "drop"] = "refuse"
+    """What happens to a row whose prompt is longer: the run does not start, or goes without the row."""
+
+
+def check_data(settings: DataSettings) -> Path:
+    """The data file, when it is there and is the one that the settings name; else `AskedWrongly`."""
+    path = locate(settings.path)
+    if not path.is_file():
+        raise AskedWrongly(f"data {settings.path!r}: no such file")
+    if settings.sha256 is not None and (found := sha256(path)) != settings.sha256:
+        raise AskedWrongly(f"data {settings.path!r} has SHA-256 {found}, the recipe asks for {settings.sha256}")
+    return path
+
+
+def read_prompts(settings: DataSettings, tokenizer: Any) -> list[Prompt]:
+    """The prompts, in the order of the file.
+
+    Raises `AskedWrongly` when there are none, a field is missing, or a prompt is too long and may not be dropped.
+    """
+    path = check_data(settings)
+    prompts: list[Prompt] = []
+    for row, values in enumerate(read_rows(path)):
+        if any(values.get(field) != value for field, value in settings.where.items()):
+            continue
+        prompt = _prompt(settings, tokenizer, row, values)
+        if len(prompt.token_ids) <= settings.limit_prompt_tokens:
+            prompts.append(prompt)
+        elif settings.too_long == "refuse":
+            raise AskedWrongly(
+                f"row {row} of {path}: its prompt has {len(prompt.token_ids)} tokens, the limit is "
+                f'{settings.limit_prompt_tokens}; raise data.limit_prompt_tokens, or set data.too_long = "drop"'
+            )
+    if not prompts:
+        filtered = f" that has {settings.where}" if settings.where else ""
+        raise AskedWrongly(f"{path} has no row{filtered} to train on")
+    return prompts
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a JSON Lines or parquet file."""
+    if path.suffix != ".parquet":
+        yield from read_lines(path)
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        yield from pq.read_table(path).to_pylist()
+    except pa.ArrowInvalid as error:
+        raise AskedWrongly(f"{path} is not a parquet file: {error}") from error
+
+
+def _prompt(settings: DataSettings, tokenizer: Any, row: int, values: dict[str, Any]) -> Prompt:
+    for field in (settings.problem_field, settings.answer_field):
+        if not isinstance(values.get(field), str):
+            raise AskedWrongly(f"row {row} of {settings.path}: no text in field {field!r}; it has {sorted(values)}")
+    problem = values[settings.problem_field]
+    return Prompt(
+        row=row,
+        problem=problem,
+        answer=values[settings.answer_field],
+        token_ids=prompt_ids(tokenizer, user_text(settings.prompt, problem)),
+    )

@@ -1,0 +1,48 @@
+"""Master weights: what the optimizer moves, in float32 or wider whatever the model computes in.
+
+At a learning rate of 1e-6 an AdamW step is far below the resolution of bf16: 1.9 % of N(0, 0.02) weights would
+move (objectives, I9). So a bf16 model has float32 masters, its gradients are added up in float32, and after
+each update the masters are rounded into it. A float32 model is its own master.
+"""
+
+from typing import Any
+
+import torch
+
+
+class Masters:
+    """The masters of a module's parameters; a tied parameter counts once."""
+
+    def __init__(self, module: Any) -> None:
+        self._pairs = [(parameter, _master(parameter)) for parameter in module.parameters()]
+        for parameter, master in self._pairs:
+            if master is not parameter:
+                parameter.register_post_accumulate_grad_hook(_mover(master))
+
+    @property
+    def parameters(self) -> list[torch.Tensor]:
+        """What belongs to the optimizer; gradients appear in their `grad`."""
+        return [master for _, master in self._pairs]
+
+    @torch.no_grad()
+    def publish(self) -> None:
+        """The module computes with the masters' values from here on."""
+        for parameter, master in self._pairs:
+            if master is not parameter:
+                parameter.copy_(master)
+
+
+def _master(parameter: torch.nn.Parameter) -> torch.Tensor:
+    if parameter.dtype in {torch.float32, torch.float64}:
+        return parameter
+    return parameter.detach().float().requires_grad_(True)
+
+
+def _mover(master: torch.Tensor) -> Any:
+    def move(parameter: torch.Tensor) -> None:
+        assert parameter.grad is not None, "the hook runs after a gradient has been accumulated"
+        gradient = parameter.grad.float()
+        master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+        parameter.grad = None
+
+    return move

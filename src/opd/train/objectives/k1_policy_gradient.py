@@ -1,0 +1,41 @@
+"""The reference objective: a clipped policy gradient whose reward is the negated k1 estimate of reverse KL.
+
+With k1 = log student - log teacher at the sampled token, E[k1 · grad log student] is the exact gradient of
+KL(student || teacher), because the term with k1's own gradient integrates to zero. So k1 belongs in the
+advantage, detached; back-propagated directly it teaches nothing. The student's log-probability is today's,
+not the sampler's, so that stale data and engine noise stay out of the reward.
+
+Clipping: Schulman et al., "Proximal Policy Optimization Algorithms" (2017), equation 7.
+"""
+
+import torch
+from pydantic import PositiveFloat
+
+from opd.train.batch import Batch
+from opd.train.objective import Objective, StudentView, TokenLoss
+
+
+class K1PolicyGradient(Objective):
+    """loss = -min(ratio · A, clip(ratio) · A) with A = -clamp(log student - log teacher)."""
+
+    clip: PositiveFloat = 0.2
+    """The ratio counts within 1 ± clip; with one update a step it is 1, and this never acts."""
+    largest_k1: PositiveFloat = 10.0
+    """Nats; a token that the teacher finds impossible must not own the step."""
+
+    def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
+        k1_BT = student.logp_BT.detach() - batch.teacher_logp_BT
+        advantage_BT = -k1_BT.clamp(-self.largest_k1, self.largest_k1)
+        ratio_BT = student.ratio_BT
+        clipped_BT = ratio_BT.clamp(1 - self.clip, 1 + self.clip)
+        loss_BT = -torch.minimum(ratio_BT * advantage_BT, clipped_BT * advantage_BT)
+        return TokenLoss(
+            loss_BT=loss_BT,
+            metrics_BT={
+                "clamped": (k1_BT.abs() > self.largest_k1).to(k1_BT.dtype),
+                "ratio": ratio_BT.detach(),
+            },
+        )
+
+
+OBJECTIVE = K1PolicyGradient

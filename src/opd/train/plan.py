@@ -1,0 +1,106 @@
+"""What a run needs and what it will see, said before anything is loaded.
+
+`lacks` is what makes the run impossible here; `notes` is what a person should know before spending the time.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from opd.models.load import find_model
+from opd.models.machine import choose_device, memory_bytes
+from opd.records.errors import AskedWrongly
+from opd.train.data import check_data
+from opd.train.order import PromptOrder
+from opd.train.recipe import ModelSettings, Recipe
+
+GIB = 1 << 30
+_BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
+
+
+def lacks(recipe: Recipe) -> list[str]:
+    """Everything that the recipe needs and this machine does not have; empty when the run can start."""
+    missing = [
+        _fault(lambda: find_model(recipe.student.model, recipe.student.revision), "student"),
+        _fault(lambda: find_model(recipe.teacher.model, recipe.teacher.revision), "teacher"),
+        _fault(lambda: check_data(recipe.data), "training data"),
+        _memory(recipe),
+    ]
+    return [fault for fault in missing if fault]
+
+
+def notes(recipe: Recipe, *, rows: int) -> list[str]:
+    """What is worth knowing before step one."""
+    asked = recipe.rollouts
+    steps = recipe.budget.last_step(rows=rows, prompts_per_step=asked.prompts_per_step)
+    order = PromptOrder(rows=rows, seed=recipe.order_seed)
+    share = order.coverage(steps, prompts_per_step=asked.prompts_per_step)
+    said = [
+        f"at most {steps:,} steps × {asked.prompts_per_step} prompts: {share:.1%} of {rows:,} rows will be seen"
+        + ("" if recipe.data.shuffle or share == 1 else ", always the same first ones (data.shuffle = false)")
+    ]
+    if recipe.student.dtype == "bfloat16":
+        said.append("the student computes in bfloat16 from float32 master weights")
+    return said
+
+
+def state_bytes(settings: ModelSettings, parameters: int, *, trained: bool) -> int:
+    """Bytes of a model's weights and, when it is trained, of masters, gradients and AdamW's two moments.
+
+    All of them are float32 when the model computes in bfloat16; otherwise the weights are their own masters.
+    """
+    width = _BYTES[settings.dtype]
+    if not trained:
+        return width * parameters
+    state = max(width, 4)
+    masters = state if width < 4 else 0
+    return (width + masters + 3 * state) * parameters
+
+
+def _memory(recipe: Recipe) -> str | None:
+    device = choose_device(recipe.machine.device)
+    student, teacher = _parameters(recipe.student), _parameters(recipe.teacher)
+    needed = (
+        None
+        if student is None or teacher is None
+        else state_bytes(recipe.student, student, trained=True) + state_bytes(recipe.teacher, teacher, trained=False)
+    )
+    amount = "" if needed is None else f" with at least {needed / GIB:.0f} GiB"
+    if device == "cuda" and not torch.cuda.is_available():
+        what = f"a CUDA device{amount}; this machine has none"
+        return f"device: the recipe asks for {what}"
+    has = memory_bytes(device)
+    if needed is not None and needed > has:
+        return (
+            f"memory: weights, optimizer state and gradients take {needed / GIB:.1f} GiB, "
+            f"{device} has {has / GIB:.1f} GiB"
+        )
+    return None
+
+
+def _parameters(settings: ModelSettings) -> int | None:
+    """As the recipe says, or counted from the safetensors headers of a directory; None when neither is there."""
+    if settings.parameters is not None:
+        return settings.parameters
+    try:
+        folder = find_model(settings.model, settings.revision)
+    except AskedWrongly:
+        return None
+    return sum(_tensors(path) for path in folder.glob("*.safetensors"))
+
+
+def _tensors(weights: Path) -> int:
+    with weights.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
+    return sum(int(torch.Size(shape).numel()) for shape in shapes)
+
+
+def _fault(check: Callable[[], object], what: str) -> str | None:
+    try:
+        check()
+    except AskedWrongly as error:
+        return f"{what}: {error}"
+    return None

@@ -1,0 +1,222 @@
+"""The settings of a run, and how its parts are built from them.
+
+One TOML file a run; every key has a default or is required; nothing inherits from another file. `--set
+section.key=value` is the only override. The run writes the resolved form to `recipe.json`, from which
+`opd train recipe.json` makes the same run. `docs/recipe.md` lists every key.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+import torch
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    SerializeAsAny,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+
+from opd.models.chat import check_template
+from opd.models.interfaces import Sampler, Sampling, Scorer
+from opd.models.load import LanguageModel, find_model, load_model
+from opd.models.machine import choose_device
+from opd.models.plain import PlainSampler, PlainScorer
+from opd.records.errors import AskedWrongly
+from opd.records.files import sha256
+from opd.records.places import locate
+from opd.records.rollouts import Prompt
+from opd.records.settings import Settings, validated
+from opd.train import objective as objectives
+from opd.train.clock import BudgetSettings
+from opd.train.data import DataSettings, read_prompts
+from opd.train.objective import Objective
+from opd.train.order import PromptOrder
+from opd.train.update import OptimizerSettings, Updater
+
+Dtype = Literal["float32", "bfloat16", "float64"]
+
+
+class ModelSettings(Settings):
+    """A model and the precision that it runs in."""
+
+    model: str
+    """`opd:<task>/<name>`, a directory, or `owner/name` on the hub."""
+    revision: str | None = None
+    """Commit on the hub, or its beginning."""
+    dtype: Dtype = "float32"
+    """What it computes in. The student's master weights are float32 all the same."""
+    parameters: PositiveInt | None = None
+    """How many it must have; lets the memory be planned before the model is there."""
+
+
+class RolloutSettings(Settings):
+    """What the student samples in a step."""
+
+    prompts_per_step: PositiveInt
+    per_prompt: PositiveInt
+    """Rollouts of each prompt."""
+    limit_tokens: PositiveInt
+    """Cap on new tokens; a rollout that reaches it is trained as it is, and counted in `cut_short`."""
+    temperature: PositiveFloat = 1.0
+    """Of sampling, of the teacher's score and of the update alike."""
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_k: NonNegativeInt = 0
+    largest_batch: PositiveInt = 256
+    """Most sequences that are sampled at once; affects memory, and results only by rounding."""
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(
+            temperature=self.temperature, top_p=self.top_p, top_k=self.top_k, limit_tokens=self.limit_tokens
+        )
+
+
+class SaveSettings(Settings):
+    """Which checkpoints are written and kept. The last step is always saved."""
+
+    every: PositiveInt = 20
+    keep: PositiveInt = 3
+    """The newest by step."""
+    rollouts: bool = True
+    """Keep every step's tokens and log-probabilities under `rollouts/`."""
+
+
+class MachineSettings(Settings):
+    """Where the run happens; none of this changes what is computed, but for rounding."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: PositiveInt = 1
+    """CPU threads; 1 is the fastest for small models and makes a run repeat bit for bit."""
+    micro_batch_tokens: PositiveInt = 16_384
+    """Positions of one forward and backward pass, padding included."""
+    head_chunk_tokens: PositiveInt = 2_048
+    """Tokens whose logits exist at once."""
+
+
+class Recipe(Settings):
+    """Everything that decides a run."""
+
+    student: ModelSettings
+    teacher: ModelSettings
+    data: DataSettings
+    rollouts: RolloutSettings
+    objective: SerializeAsAny[Objective]
+    """`name`, and the settings of that objective."""
+    optimizer: OptimizerSettings
+    budget: BudgetSettings
+    save: SaveSettings = SaveSettings()
+    machine: MachineSettings = MachineSettings()
+    seed: NonNegativeInt = 0
+    """Of the order of rows and of the sampling noise."""
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        if isinstance(value, Objective):
+            return value
+        if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+            raise AskedWrongly(f"objective needs a name; there are: {', '.join(objectives.names())}")
+        settings = {key: setting for key, setting in value.items() if key != "name"}
+        return validated(objectives.find(value["name"]), settings, source=f"objective {value['name']}")
+
+    @field_serializer("objective")
+    def _with_name(self, objective: Objective) -> dict[str, Any]:
+        return {"name": objective.name, **objective.model_dump(mode="json")}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        check_template(self.data.prompt)
+        if self.objective.needs_full_support and not self.rollouts.sampling.full_support:
+            raise AskedWrongly(
+                f"rollouts: top_p = {self.rollouts.top_p}, top_k = {self.rollouts.top_k} with objective "
+                f"{self.objective.name}: the samples would not come from the softmax that is scored; "
+                "set top_p = 1 and top_k = 0"
+            )
+        if self.budget.max_wall_seconds is not None and self.budget.reserve_seconds >= self.budget.max_wall_seconds:
+            raise AskedWrongly(
+                f"budget: reserve_seconds = {self.budget.reserve_seconds} leaves nothing of max_wall_seconds = "
+                f"{self.budget.max_wall_seconds}"
+            )
+        return self
+
+    @property
+    def order_seed(self) -> int | None:
+        return self.seed if self.data.shuffle else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a run is made of."""
+
+    student: LanguageModel
+    prompts: list[Prompt]
+    order: PromptOrder
+    sampler: Sampler
+    scorer: Scorer
+    updater: Updater
+    device: str
+    data_sha256: str
+
+
+def build(recipe: Recipe) -> Parts:
+    """The parts of the run; the only place that turns names into objects.
+
+    Raises `AskedWrongly` for a model, teacher or data file that can't be used.
+    """
+    torch.set_num_threads(recipe.machine.threads)
+    device = choose_device(recipe.machine.device)
+    student = _load(recipe.student, device)
+    teacher = _load(recipe.teacher, device)
+    teacher.module.requires_grad_(False)
+    check_same_tokens(student, teacher)
+    prompts = read_prompts(recipe.data, student.tokenizer)
+    rollouts, machine = recipe.rollouts, recipe.machine
+    return Parts(
+        student=student,
+        prompts=prompts,
+        order=PromptOrder(rows=len(prompts), seed=recipe.order_seed),
+        sampler=PlainSampler(student, rollouts.sampling, largest_batch=rollouts.largest_batch),
+        scorer=PlainScorer(
+            teacher,
+            temperature=rollouts.temperature,
+            largest_tokens=machine.micro_batch_tokens,
+            chunk_tokens=machine.head_chunk_tokens,
+        ),
+        updater=Updater(
+            student,
+            recipe.objective,
+            recipe.optimizer,
+            temperature=rollouts.temperature,
+            largest_tokens=machine.micro_batch_tokens,
+            chunk_tokens=machine.head_chunk_tokens,
+        ),
+        device=device,
+        data_sha256=sha256(locate(recipe.data.path)),
+    )
+
+
+def check_same_tokens(student: LanguageModel, teacher: LanguageModel) -> None:
+    """Nothing, when an id means the same to both; a teacher can't score ids that it reads as other tokens."""
+    if student.tokenizer.get_vocab() != teacher.tokenizer.get_vocab():
+        raise AskedWrongly(
+            f"student and teacher have different vocabularies (of {student.vocabulary} and {teacher.vocabulary}): "
+            "the teacher would score other tokens than the student wrote; use a pair with one tokenizer"
+        )
+    if student.tokenizer.eos_token_id != teacher.tokenizer.eos_token_id:
+        raise AskedWrongly(
+            f"student and teacher end with different tokens ({student.tokenizer.eos_token!r} and "
+            f"{teacher.tokenizer.eos_token!r}): answers would grow without end; make the two agree"
+        )
+
+
+def _load(settings: ModelSettings, device: str) -> LanguageModel:
+    model = load_model(find_model(settings.model, settings.revision), dtype=settings.dtype, device=device)
+    if settings.parameters is not None and model.parameters != settings.parameters:
+        raise AskedWrongly(
+            f"{settings.model} has {model.parameters:,} parameters, the recipe says {settings.parameters:,}"
+        )
+    return model

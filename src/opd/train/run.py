@@ -1,0 +1,58 @@
+"""A recipe and a folder → a run.
+
+DIR/recipe.json       the resolved recipe: `opd train DIR/recipe.json` makes the same run
+    metrics.jsonl     a line for each step
+    rollouts/         every token with both log-probabilities, and the tokenizer that reads them
+    checkpoint-*/     complete model directories
+    run.json          written last: what the run came to
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from opd.records.errors import AskedWrongly
+from opd.records.files import write_json
+from opd.records.metrics import RunSummary, StepMetrics
+from opd.train.clock import Budget
+from opd.train.loop import train
+from opd.train.plan import lacks, notes
+from opd.train.recipe import Recipe, build
+
+
+def run(
+    recipe: Recipe,
+    out: Path,
+    *,
+    report: Callable[[StepMetrics], None],
+    say: Callable[[str], None],
+    interrupted: Callable[[], bool],
+) -> RunSummary:
+    """The summary of the finished run, which also stands in `out/run.json`.
+
+    Nothing is created before everything that the recipe needs has been found. Raises `AskedWrongly` for what
+    is missing or for a folder in use, `AnswerIsNo` when the run could not go on.
+    """
+    budget = Budget(recipe.budget)
+    check_free(out)
+    missing = lacks(recipe)
+    if missing:
+        raise AskedWrongly("\n  - ".join(["the recipe is fine, but this machine lacks what it needs:", *missing]))
+    parts = build(recipe)
+    for note in notes(recipe, rows=len(parts.prompts)):
+        say(note)
+    (out / "rollouts").mkdir(parents=True)
+    write_json(out / "recipe.json", recipe.resolved())
+    parts.student.tokenizer.backend_tokenizer.save(str(out / "rollouts" / "tokenizer.json"))
+    summary = train(recipe, parts, out=out, budget=budget, report=report, interrupted=interrupted)
+    write_json(out / "run.json", summary.resolved())
+    return summary
+
+
+def check_free(out: Path) -> None:
+    """Nothing, when the folder can take a new run: a run never writes over another."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise AskedWrongly(f"{out} exists and is not empty; a run never writes over another: name a new folder")
+    free = shutil.disk_usage(next(parent for parent in (out, *out.absolute().parents) if parent.exists())).free
+    if free < 1 << 20:
+        raise AskedWrongly(f"{out}: the disk has {free} bytes left")
