@@ -16,6 +16,8 @@ def export(model: LanguageModel, folder: Path) -> None:
     try:
         model.module.save_pretrained(folder)
         model.tokenizer.save_pretrained(folder)
+        for path in folder.iterdir():
+            path.chmod(0o644)  # safetensors writes for its owner alone; an evaluator may be someone else
         check_model_directory(folder)
     except (OSError, SafetensorError) as error:
         raise AnswerIsNo(f"{folder.name} could not be written: {error}") from error

@@ -36,10 +36,10 @@ class Sampler(Protocol):
     def follow(self, version: int) -> None:
         """The student's weights have changed: what was kept of the old ones is dropped."""
 
-    def sample(self, prompts: Sequence[Prompt], *, per_prompt: int, seed: int) -> list[Rollout]:
-        """`per_prompt` rollouts of each prompt, prompt by prompt.
+    def sample(self, prompts: Sequence[Prompt], *, seeds: Sequence[int]) -> list[Rollout]:
+        """One rollout of each prompt for each seed, prompt by prompt.
 
-        The noise of a token is a function of (seed, row, sample, position) alone.
+        The noise of a token is a function of (seed, row, epoch, position) alone.
         """
 
 

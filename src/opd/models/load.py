@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers.utils import logging as transformers_logging
 
 from opd.records.errors import AskedWrongly
 from opd.records.files import PARTIAL, digest, read_json, tree
 from opd.records.places import SHIPPED, locate
+
+transformers_logging.disable_progress_bar()  # opd's own boards show what takes long
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 _FETCHED = ["*.json", "*.safetensors", "*.jinja", "tokenizer*", "vocab*", "merges*"]
@@ -56,14 +59,14 @@ def find_model(reference: str, revision: str | None = None) -> Path:
         if reference.startswith((SHIPPED, ".", "/", "~")) or reference.count("/") != 1:
             raise AskedWrongly(f"model {reference!r}: no such directory")
         path = _fetched(reference, revision)
+    if path.name.endswith(PARTIAL):
+        raise AskedWrongly(f"{path} is a checkpoint that was never finished; take a published one")
     check_model_directory(path)
     return path
 
 
 def check_model_directory(path: Path) -> None:
     """Nothing, when the directory holds a model, its weights and its tokenizer as data; else `AskedWrongly`."""
-    if path.name.endswith(PARTIAL):
-        raise AskedWrongly(f"{path} is a checkpoint that was never finished; take a published one")
     if not (path / "config.json").is_file():
         raise AskedWrongly(f"{path} has no config.json: it is not a Hugging Face model directory")
     if not any((path / name).is_file() for name in _TOKENIZERS):
@@ -82,7 +85,7 @@ def model_digest(path: Path) -> str:
 
 def load_model(path: Path, *, dtype: str, device: str) -> LanguageModel:
     """The model of a directory in this dtype (float32, bfloat16, float64) on this device, ready to run."""
-    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    tokenizer = _tokenizer(path)
     module = AutoModelForCausalLM.from_pretrained(
         path, dtype=DTYPES[dtype], local_files_only=True, trust_remote_code=False, attn_implementation="sdpa"
     )
@@ -127,17 +130,18 @@ def _check_config(path: Path) -> None:
 
 def _check_covers_file(weights: Path) -> None:
     """A file cut off in the middle is found before anything is loaded (faults H25)."""
+    found = weights.stat().st_size
     with weights.open("rb") as file:
         header = file.read(8)
         size = int.from_bytes(header, "little")
         try:
-            tensors = json_object(file.read(size)) if len(header) == 8 else {}
+            tensors = json_object(file.read(size)) if size < found else {}  # text for a length is an enormous one
         except ValueError:
             tensors = {}
     ends = [entry["data_offsets"][1] for name, entry in tensors.items() if name != "__metadata__"]
-    expected = 8 + size + max(ends, default=-1)
-    if not ends or expected != weights.stat().st_size:
-        raise AskedWrongly(f"{weights} is damaged: {weights.stat().st_size} bytes, its header says {expected}")
+    expected = 8 + size + max(ends, default=0)
+    if not ends or expected != found:
+        raise AskedWrongly(f"{weights} is damaged: {found} bytes, its header says {expected}; fetch it again")
 
 
 def json_object(data: bytes) -> dict[str, Any]:
@@ -148,6 +152,16 @@ def json_object(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("not an object")
     return value
+
+
+def _tokenizer(path: Path) -> Any:
+    """The tokenizer as its `tokenizer.json` has it.
+
+    `AutoTokenizer` builds that of some architectures anew, Qwen2's among them: the words are split by other
+    rules, and one more token stands behind the last id.
+    """
+    reader = PreTrainedTokenizerFast if (path / "tokenizer.json").is_file() else AutoTokenizer
+    return reader.from_pretrained(path, local_files_only=True, trust_remote_code=False)
 
 
 def _vocabulary(tokenizer: Any, module: Any, path: Path) -> int:

@@ -3,7 +3,7 @@
 Shapes: B sequences still running, T positions in the cache, V real tokens.
 
     prompts, padded on the left  --prefill once a prompt-->  cache
-    repeat the cache per_prompt times
+    repeat the cache once for each seed
     until all have stopped: logits_BV --> log-probabilities --> inversion of a uniform number --> token_B
 
 The log-probability that comes back with a token is that of the distribution that it was drawn from.
@@ -39,25 +39,28 @@ class PlainSampler:
         """Rollouts from now on carry this policy version; the weights are the trainer's own, nothing is kept."""
         self._version = version
 
-    def sample(self, prompts: Sequence[Prompt], *, per_prompt: int, seed: int) -> list[Rollout]:
-        """`per_prompt` rollouts of each prompt, prompt by prompt; see `Sampler`."""
+    def sample(self, prompts: Sequence[Prompt], *, seeds: Sequence[int]) -> list[Rollout]:
+        """One rollout of each prompt for each seed, prompt by prompt; see `Sampler`."""
         for prompt in prompts:
             self._check_fits(prompt)
-        at_once = max(1, self._largest_batch // per_prompt)
+        numbered = list(enumerate(seeds))
+        at_once = max(1, self._largest_batch // len(seeds))
         rollouts: list[Rollout] = []
         for start in range(0, len(prompts), at_once):
-            rollouts += self._sample_batch(prompts[start : start + at_once], per_prompt=per_prompt, seed=seed)
+            for first in range(0, len(numbered), self._largest_batch):
+                some = numbered[first : first + self._largest_batch]
+                rollouts += self._sample_batch(prompts[start : start + at_once], some)
         return rollouts
 
     @torch.no_grad()
-    def _sample_batch(self, prompts: Sequence[Prompt], *, per_prompt: int, seed: int) -> list[Rollout]:
+    def _sample_batch(self, prompts: Sequence[Prompt], seeds: Sequence[tuple[int, int]]) -> list[Rollout]:
         running = [
-            _Running(prompt=prompt, sample=sample, uniforms=self._noise(prompt, sample, seed))
+            _Running(prompt=prompt, sample=sample, uniforms=self._noise(prompt, seed))
             for prompt in prompts
-            for sample in range(per_prompt)
+            for sample, seed in seeds
         ]
         decoder = _Decoder(self._model, prompts)
-        hidden_BH = decoder.repeat(decoder.prefill(), per_prompt)
+        hidden_BH = decoder.repeat(decoder.prefill(), len(seeds))
         everyone = list(running)
         for position in range(self._sampling.limit_tokens):
             logp_BV = sampling_logp(head_logits(self._model, hidden_BH), self._sampling)
@@ -77,8 +80,9 @@ class PlainSampler:
             hidden_BH = decoder.step(token_B)
         return [one.rollout(self._version) for one in everyone]
 
-    def _noise(self, prompt: Prompt, sample: int, seed: int) -> torch.Tensor:
-        noise = uniforms(seed=seed, row=prompt.row, sample=sample, tokens=self._sampling.limit_tokens)
+    def _noise(self, prompt: Prompt, seed: int) -> torch.Tensor:
+        limit = self._sampling.limit_tokens
+        noise = uniforms(seed=seed, row=prompt.row, epoch=prompt.epoch, tokens=limit)
         return noise.to(self._model.device)
 
     def _check_fits(self, prompt: Prompt) -> None:

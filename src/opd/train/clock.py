@@ -10,7 +10,7 @@ from opd.models.machine import synchronise
 from opd.records.metrics import StopCause
 from opd.records.settings import Settings
 
-SLACK = 1.2  # the next step may take this much longer than the slowest so far
+SLACK = 1.2  # the next step or save may take this much longer than the slowest so far
 
 
 class BudgetSettings(Settings):
@@ -44,19 +44,25 @@ class Budget:
         """Since the run began."""
         return self._now() - self._start
 
-    def spent(self, *, step: float, save: float) -> None:
-        """Takes note of what a step took, and of its part that went into saving; seconds."""
-        self._slowest_step = max(self._slowest_step, step - save)
-        self._slowest_save = max(self._slowest_save, save)
+    def stepped(self, seconds: float) -> None:
+        """Takes note of what a step took, without its saving."""
+        self._slowest_step = max(self._slowest_step, seconds)
+
+    def saved(self, seconds: float) -> None:
+        """Takes note of what saving took after a step."""
+        self._slowest_save = max(self._slowest_save, seconds)
 
     def cause(self, step: int, *, last_step: int) -> StopCause | None:
-        """Why the run ends after this step, or None: another step and a save still fit."""
+        """Why the run ends after this step, or None: saving it, another step, and saving that one still fit.
+
+        That is said by the slowest so far. A first save has none before it: `reserve_seconds` is for that one.
+        """
         if step >= last_step:
             return StopCause.STEPS if step >= self._settings.steps else StopCause.EPOCHS
         limit = self._settings.max_wall_seconds
         if limit is None:
             return None
-        needed = SLACK * (self._slowest_step + self._slowest_save)
+        needed = SLACK * (self._slowest_step + 2 * self._slowest_save)
         out_of_time = self.seconds + needed >= limit - self._settings.reserve_seconds
         return StopCause.WALL_CLOCK if out_of_time else None
 

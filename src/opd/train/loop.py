@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from opd.models.machine import describe, peak_bytes
@@ -10,7 +11,7 @@ from opd.records.metrics import RunSummary, StepMetrics, StopCause
 from opd.records.rollout_table import table_path, write_table
 from opd.records.rollouts import Rollout
 from opd.train.checkpoint import Checkpoints
-from opd.train.clock import Budget, Phases
+from opd.train.clock import Phases
 from opd.train.recipe import Parts, Recipe
 from opd.train.update import UpdateStats
 
@@ -20,7 +21,6 @@ def train(
     parts: Parts,
     *,
     out: Path,
-    budget: Budget,
     report: Callable[[StepMetrics], None],
     interrupted: Callable[[], bool],
 ) -> RunSummary:
@@ -31,30 +31,32 @@ def train(
     """
     asked = recipe.rollouts
     last_step = recipe.budget.last_step(rows=parts.order.rows, prompts_per_step=asked.prompts_per_step)
+    budget = parts.budget
     checkpoints = Checkpoints(out, keep=recipe.save.keep)
+    seeds = rollout_seeds(recipe.seed, count=asked.per_prompt)
     seen: set[int] = set()
     step, cause = 0, None
     while cause is None:
         step += 1
         phases = Phases(parts.device)
-        rows = parts.order.at(step, prompts_per_step=asked.prompts_per_step)
-        prompts = [parts.prompts[row] for row in rows]
+        draws = parts.order.at(step, prompts_per_step=asked.prompts_per_step)
+        prompts = [replace(parts.prompts[draw.row], epoch=draw.epoch) for draw in draws]
         with phases.phase("sample"):
-            seed = step_seed(recipe.seed, step)
-            rollouts = parts.sampler.sample(prompts, per_prompt=asked.per_prompt, seed=seed)
+            rollouts = parts.sampler.sample(prompts, seeds=seeds)
         with phases.phase("score"):
             scored = parts.scorer.score(rollouts)
         with phases.phase("update"):
             stats = parts.updater.update(scored, step=step)
             parts.sampler.follow(step)
-        seen.update(rows)
-        cause = StopCause.INTERRUPTED if interrupted() else budget.cause(step, last_step=last_step)
+        seen.update(draw.row for draw in draws)
+        budget.stepped(phases.total())
+        cause = budget.cause(step, last_step=last_step) or (StopCause.INTERRUPTED if interrupted() else None)
         with phases.phase("save"):
             if recipe.save.rollouts:
                 write_table(table_path(out, step), scored)
             if cause is not None or step % recipe.save.every == 0:
                 checkpoints.save(parts.student, step=step, recipe_digest=recipe.digest)
-        budget.spent(step=phases.total(), save=phases.seconds["save"])
+        budget.saved(phases.seconds["save"])
         metrics = step_metrics(step, stats, rollouts, rows_seen=len(seen), phases=phases, device=parts.device)
         append_lines(out / "metrics.jsonl", [metrics.resolved()])
         report(metrics)
@@ -98,6 +100,7 @@ def step_metrics(
     )
 
 
-def step_seed(seed: int, step: int) -> int:
-    """The seed of a step's sampling noise, so that a row met again in a later epoch is sampled anew."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{step}".encode()).digest()[:8], "big")
+def rollout_seeds(seed: int, *, count: int) -> list[int]:
+    """The seeds of the rollouts of one prompt; no two runs or rollouts share their noise."""
+    keys = [f"{seed}/{sample}".encode() for sample in range(count)]
+    return [int.from_bytes(hashlib.sha256(key).digest()[:8], "big") for key in keys]

@@ -3,6 +3,14 @@
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
+
+
+class Draw(NamedTuple):
+    """A row, and in which epoch it is drawn."""
+
+    epoch: int
+    row: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,18 +20,19 @@ class PromptOrder:
     rows: int
     seed: int | None
 
-    def at(self, step: int, *, prompts_per_step: int) -> list[int]:
-        """The rows of a step (1 for the first); a step may end one epoch and begin the next."""
+    def at(self, step: int, *, prompts_per_step: int) -> list[Draw]:
+        """The draws of a step (1 for the first); a step may end one epoch and begin the next."""
         start = (step - 1) * prompts_per_step
-        return [self._row(index) for index in range(start, start + prompts_per_step)]
+        return [self._draw(index) for index in range(start, start + prompts_per_step)]
 
     def coverage(self, steps: int, *, prompts_per_step: int) -> float:
         """Share of the rows that this many steps will ever see."""
         return min(1.0, steps * prompts_per_step / self.rows)
 
-    def _row(self, index: int) -> int:
+    def _draw(self, index: int) -> Draw:
         epoch, place = divmod(index, self.rows)
-        return place if self.seed is None else _shuffled(self.rows, self.seed, epoch)[place]
+        row = place if self.seed is None else _shuffled(self.rows, self.seed, epoch)[place]
+        return Draw(epoch=epoch, row=row)
 
 
 @lru_cache(maxsize=4)

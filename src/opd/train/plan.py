@@ -81,13 +81,11 @@ def _memory(recipe: Recipe) -> str | None:
 
 
 def _parameters(settings: ModelSettings) -> int | None:
-    """As the recipe says, or counted from the safetensors headers of a directory; None when neither is there."""
-    if settings.parameters is not None:
-        return settings.parameters
+    """Counted from the safetensors headers of the model's directory; as the recipe says where there is none."""
     try:
         folder = find_model(settings.model, settings.revision)
     except AskedWrongly:
-        return None
+        return settings.parameters
     return sum(_tensors(path) for path in folder.glob("*.safetensors"))
 
 

@@ -31,7 +31,7 @@ from opd.records.places import locate
 from opd.records.rollouts import Prompt
 from opd.records.settings import Settings, validated
 from opd.train import objective as objectives
-from opd.train.clock import BudgetSettings
+from opd.train.clock import Budget, BudgetSettings
 from opd.train.data import DataSettings, read_prompts
 from opd.train.objective import Objective
 from opd.train.order import PromptOrder
@@ -158,6 +158,7 @@ class Parts:
     sampler: Sampler
     scorer: Scorer
     updater: Updater
+    budget: Budget  # its clock runs from the beginning of `build`, so that loading is paid for
     device: str
     data_sha256: str
 
@@ -167,6 +168,7 @@ def build(recipe: Recipe) -> Parts:
 
     Raises `AskedWrongly` for a model, teacher or data file that can't be used.
     """
+    budget = Budget(recipe.budget)
     torch.set_num_threads(recipe.machine.threads)
     device = choose_device(recipe.machine.device)
     student = _load(recipe.student, device)
@@ -194,6 +196,7 @@ def build(recipe: Recipe) -> Parts:
             largest_tokens=machine.micro_batch_tokens,
             chunk_tokens=machine.head_chunk_tokens,
         ),
+        budget=budget,
         device=device,
         data_sha256=sha256(locate(recipe.data.path)),
     )

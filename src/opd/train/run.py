@@ -14,37 +14,39 @@ from pathlib import Path
 from opd.records.errors import AskedWrongly
 from opd.records.files import write_json
 from opd.records.metrics import RunSummary, StepMetrics
-from opd.train.clock import Budget
 from opd.train.loop import train
-from opd.train.plan import lacks, notes
-from opd.train.recipe import Recipe, build
+from opd.train.plan import lacks
+from opd.train.recipe import Parts, Recipe, build
 
 
-def run(
-    recipe: Recipe,
-    out: Path,
-    *,
-    report: Callable[[StepMetrics], None],
-    say: Callable[[str], None],
-    interrupted: Callable[[], bool],
-) -> RunSummary:
-    """The summary of the finished run, which also stands in `out/run.json`.
+def prepare(recipe: Recipe, out: Path) -> Parts:
+    """The parts of the run, loaded and checked; nothing is created on the disk.
 
-    Nothing is created before everything that the recipe needs has been found. Raises `AskedWrongly` for what
-    is missing or for a folder in use, `AnswerIsNo` when the run could not go on.
+    Raises `AskedWrongly` for everything at once that this machine lacks, or for a folder in use.
     """
-    budget = Budget(recipe.budget)
     check_free(out)
     missing = lacks(recipe)
     if missing:
         raise AskedWrongly("\n  - ".join(["the recipe is fine, but this machine lacks what it needs:", *missing]))
-    parts = build(recipe)
-    for note in notes(recipe, rows=len(parts.prompts)):
-        say(note)
+    return build(recipe)
+
+
+def run(
+    recipe: Recipe,
+    parts: Parts,
+    out: Path,
+    *,
+    report: Callable[[StepMetrics], None],
+    interrupted: Callable[[], bool],
+) -> RunSummary:
+    """The summary of the finished run, which also stands in `out/run.json`.
+
+    Raises `AnswerIsNo` when the run could not go on; what was published before is whole.
+    """
     (out / "rollouts").mkdir(parents=True)
     write_json(out / "recipe.json", recipe.resolved())
     parts.student.tokenizer.backend_tokenizer.save(str(out / "rollouts" / "tokenizer.json"))
-    summary = train(recipe, parts, out=out, budget=budget, report=report, interrupted=interrupted)
+    summary = train(recipe, parts, out=out, report=report, interrupted=interrupted)
     write_json(out / "run.json", summary.resolved())
     return summary
 

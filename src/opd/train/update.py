@@ -95,8 +95,10 @@ class Updater:
     def update(self, scored: Sequence[ScoredRollout], *, step: int) -> UpdateStats:
         """The student has moved by one step; what that step was.
 
-        Raises `AnswerIsNo`, with the student as it was, when a loss or a gradient is not finite.
+        Raises `AnswerIsNo`, with the student as it was, when a score, a loss or a gradient is not finite.
         """
+        _check_scores(scored)
+        self._optimizer.zero_grad(set_to_none=True)  # a step that was refused half-way left some behind
         trained_tokens = sum(len(one.rollout.token_ids) for one in scored)
         means = _Means(trained_tokens=trained_tokens)
         groups = micro_batches([one.rollout for one in scored], largest_tokens=self._largest_tokens)
@@ -168,6 +170,17 @@ class _Means:
             learning_rate=learning_rate,
             trained_tokens=self.trained_tokens,
             objective={name.removeprefix("objective/"): mean for name, mean in means.items()},
+        )
+
+
+def _check_scores(scored: Sequence[ScoredRollout]) -> None:
+    """A clamp would make an infinite score a finite loss, so scores are checked by themselves (faults E15, E45)."""
+    bad = [one for one in scored if not all(map(math.isfinite, (*one.teacher_logp, *one.rollout.logp)))]
+    if bad:
+        rows = sorted({one.rollout.prompt.row for one in bad})
+        raise AnswerIsNo(
+            f"log-probabilities of the teacher or the sampler are not finite on rows {rows}: nothing was updated; "
+            "check the models' weights"
         )
 
 

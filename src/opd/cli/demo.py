@@ -1,0 +1,204 @@
+"""`opd demo`: evaluate, distil, evaluate, compare, report, on the embedded models, through the code of the verbs.
+
+runs/demo/
+    scores/start  scores/teacher  scores/step-30 …    evaluations
+    train/                                            the run
+    comparison.json                                   result against start, paired by question
+    seconds.json                                      how long each part took
+    report.html                                       all of it on one page
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from opd.records.scores import Comparison, Score
+    from opd.train.recipe import Recipe
+    from opd.view.story import Cited
+
+BENCHMARK = "arith_tiny_final"
+_NEXT = (
+    ("opd train arith_gap --out runs/gap", "the harder pair: this student lacks knowledge, not certainty"),
+    ("opd train arith_tiny --out runs/k2 --set objective.name=k2", "the same signal as a squared log-ratio"),
+    ("opd evaluate arith_tiny --model runs/k2/checkpoint-120 --out runs/k2-score", "a score with its error bar"),
+    ("opd show recipe opd_math_1p5b", "the same code at 1.5 billion parameters"),
+)
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the demo; a new one under runs/ by default.")
+@click.option(
+    "--steps", default=120, show_default=True, type=click.IntRange(min=4), help="Updates; 30 for a quick look."
+)
+@click.option("--quiet", is_flag=True, help="Show only the outcome.")
+def demo(out: Path | None, steps: int, quiet: bool) -> None:
+    """The whole story on a CPU in a minute or two: score, distil, score again, compare, report.
+
+    Ends with a page to open. Nothing is fetched; the models ship with the package.
+    """
+    from opd.cli.interrupt import Interrupt
+    from opd.records.errors import AskedWrongly
+
+    folder = out or _free_folder(Path("runs/demo"))
+    if folder.exists() and any(folder.iterdir()):
+        raise AskedWrongly(f"{folder} exists and is not empty; name a new folder")
+    with Interrupt(unit="step") as interrupt:
+        _Demo(folder, steps=steps, quiet=quiet, interrupted=interrupt.asked).run()
+
+
+class _Demo:
+    """One demo, in its folder."""
+
+    def __init__(self, folder: Path, *, steps: int, quiet: bool, interrupted: Callable[[], bool]) -> None:
+        self._folder = folder
+        self._steps = steps
+        self._quiet = quiet
+        self._interrupted = interrupted
+        self._seconds: dict[str, float] = {}
+
+    def run(self) -> None:
+        from opd.records.files import write_json
+
+        recipe = self._recipe()
+        start = self._score("start", recipe.student.model, "Score the student before distillation")
+        teacher = self._score("teacher", recipe.teacher.model, "Score the teacher")
+        with self._part("distil", f"Distil: {self._steps} updates of the student toward the teacher"):
+            self._train(recipe)
+        steps = [step for step in range(1, self._steps + 1) if step % recipe.save.every == 0 or step == self._steps]
+        scores = {
+            step: self._score(f"step-{step}", str(self._folder / f"train/checkpoint-{step}"), f"Score step {step}")
+            for step in steps
+        }
+        comparison = self._compare(steps[-1])
+        write_json(self._folder / "seconds.json", self._seconds)
+        self._report(recipe, steps)
+        click.echo(_outcome(start, teacher, scores[steps[-1]], comparison, self._folder))
+
+    def _recipe(self) -> "Recipe":
+        from opd.records.places import recipe_path
+        from opd.records.settings import read
+        from opd.train.recipe import Recipe
+
+        every = max(1, self._steps // 4)
+        sets = [f"budget.steps={self._steps}", f"save.every={every}", "save.keep=5"]
+        return read(Recipe, recipe_path("arith_tiny"), sets=sets)
+
+    def _score(self, name: str, model: str, title: str) -> "Score":
+        from opd.evaluate.benchmark import find
+        from opd.evaluate.run import evaluate
+        from opd.evaluate.settings import Evaluation
+        from opd.view.board import EvaluateBoard
+
+        asked = Evaluation(benchmark=find(BENCHMARK))
+        total = asked.benchmark.questions * len(asked.benchmark.seeds)
+        with self._part(f"score {name}", title), EvaluateBoard(total=total, quiet=self._quiet) as board:
+            out = self._folder / "scores" / name
+            return evaluate(asked, model, out, report=board.add, interrupted=self._interrupted)
+
+    def _train(self, recipe: "Recipe") -> None:
+        from opd.records.errors import AnswerIsNo
+        from opd.records.metrics import StopCause
+        from opd.train.run import prepare, run
+        from opd.view.board import TrainBoard
+
+        out = self._folder / "train"
+        parts = prepare(recipe, out)
+        with TrainBoard(total_steps=self._steps, quiet=self._quiet) as board:
+            summary = run(recipe, parts, out, report=board.step, interrupted=self._interrupted)
+        if summary.stop is StopCause.INTERRUPTED:
+            raise AnswerIsNo(f"interrupted after step {summary.steps} of {self._steps}; {out} holds what was made")
+
+    def _compare(self, last_step: int) -> "Comparison":
+        from opd.evaluate.comparison import compare
+        from opd.evaluate.results import read_results
+        from opd.records.files import write_json
+
+        scores = self._folder / "scores"
+        start = read_results(scores / "start", name="start")
+        comparison = compare(start, read_results(scores / f"step-{last_step}", name=f"step {last_step}"))
+        write_json(self._folder / "comparison.json", comparison.resolved())
+        return comparison
+
+    def _report(self, recipe: "Recipe", steps: list[int]) -> None:
+        from opd.records.rollout_table import table_path
+        from opd.records.scores import Comparison, Score
+        from opd.view.report import write_report
+        from opd.view.story import (
+            EMBEDDED_CAVEATS,
+            CurvePoint,
+            NextCommand,
+            Story,
+            cite,
+            cite_json,
+            cite_metrics,
+            cite_telling_rollout,
+        )
+
+        root, run = self._folder, self._folder / "train"
+
+        def score(name: str) -> "Cited[Score]":
+            return cite(Score, root / "scores" / name / "score.json", root=root)
+
+        start = score("start")
+        later = tuple(CurvePoint(step=step, score=score(f"step-{step}")) for step in steps)
+        story = Story(
+            title="On-policy distillation of the embedded student",
+            start=start,
+            teacher=score("teacher"),
+            result=later[-1].score,
+            curve=(CurvePoint(step=0, score=start), *later),
+            comparison=cite(Comparison, root / "comparison.json", root=root),
+            metrics=cite_metrics(run / "metrics.jsonl", root=root),
+            rollout=cite_telling_rollout(table_path(run, 1), root=root),
+            rollout_step=1,
+            tokenizer=run / "rollouts" / "tokenizer.json",
+            recipe=cite_json(run / "recipe.json", root=root),
+            recipe_digest=recipe.digest,
+            seconds=cite_json(root / "seconds.json", root=root),
+            next_commands=tuple(NextCommand(command=command, does=does) for command, does in _NEXT),
+            caveats=EMBEDDED_CAVEATS,
+        )
+        write_report(root / "report.html", story)
+
+    @contextmanager
+    def _part(self, name: str, title: str) -> Iterator[None]:
+        if not self._quiet:
+            click.echo(f"\n{title}", err=True)
+        start = time.perf_counter()
+        yield
+        self._seconds[name] = time.perf_counter() - start
+
+
+def _free_folder(wanted: Path) -> Path:
+    """The folder, or the first of wanted-2, wanted-3, … that does not exist."""
+    number, folder = 1, wanted
+    while folder.exists():
+        number += 1
+        folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
+
+
+def _outcome(start: "Score", teacher: "Score", result: "Score", comparison: "Comparison", folder: Path) -> str:
+    from opd.view.story import EMBEDDED_CAVEATS
+
+    lines = [
+        "",
+        *(
+            f"{name:9} {score.mean:.3f} ± {score.stderr or 0:.3f}   {score.correct}/{score.samples}"
+            for name, score in (("start", start), ("distilled", result), ("teacher", teacher))
+        ),
+        "",
+        comparison.verdict,
+        "",
+        "What this is not: " + EMBEDDED_CAVEATS[0],
+        "",
+        f"The whole story: open {folder / 'report.html'}",
+        "Next:",
+        *(f"  {command}\n      {does}" for command, does in _NEXT),
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,62 @@
+"""`opd evaluate`: a benchmark and a model → a score with its error bar."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from opd.records.scores import Score
+
+
+@click.command()
+@click.argument("benchmark")
+@click.option(
+    "--model", required=True, help="A model directory, opd:<task>/<name>, or owner/name@revision on the hub."
+)
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder of the score; goes on with its own."
+)
+@click.option("--data", type=click.Path(path_type=Path), help="The benchmark's file, when it is elsewhere.")
+@click.option("--questions", type=int, help="Only the first N questions: another protocol.")
+@click.option("--samples", type=int, help="Only the first N samples of each: another protocol.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="benchmark.limit_tokens=256, machine.device=cpu, …"
+)
+@click.option("--quiet", is_flag=True, help="Show nothing but errors and the result.")
+def evaluate(
+    benchmark: str,
+    model: str,
+    out: Path,
+    data: Path | None,
+    questions: int | None,
+    samples: int | None,
+    sets: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """Sample, grade and score MODEL on BENCHMARK (`opd show benchmarks`).
+
+    OUT holds samples.jsonl and score.json afterwards. Interrupted, the same command goes on where it stopped.
+    """
+    from opd.cli.interrupt import Interrupt
+    from opd.evaluate.benchmark import find
+    from opd.evaluate.run import evaluate as run
+    from opd.evaluate.settings import Evaluation
+    from opd.view.board import EvaluateBoard
+
+    declared = find(benchmark).smaller(questions=questions, samples=samples)
+    asked = Evaluation(benchmark=declared).changed(sets)
+    total = asked.benchmark.questions * len(asked.benchmark.seeds)
+    board = EvaluateBoard(total=total, quiet=quiet)
+    with Interrupt(unit="group of questions") as interrupt, board:
+        score = run(asked, model, out, data=data, report=board.add, interrupted=interrupt.asked)
+    click.echo(_closing(score, out))
+
+
+def _closing(score: "Score", out: Path) -> str:
+    error = "" if score.stderr is None else f" ± {score.stderr:.4f}"
+    return (
+        f"{score.benchmark}: {score.correct}/{score.samples} = {score.mean:.4f}{error} "
+        f"({score.questions} questions × {score.protocol.samples_per_question}, error clustered by question; "
+        f"cut short {score.cut_short:.1%}) → {out / 'score.json'}"
+    )

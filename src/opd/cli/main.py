@@ -1,0 +1,65 @@
+"""`opd`: the group of verbs, and what an error looks like to a person.
+
+Exit 0: done; 1: the answer is no, or the work could not be finished; 2: asked wrongly.
+"""
+
+import os
+import sys
+
+import click
+
+from opd import __version__
+from opd.cli.compare import compare
+from opd.cli.demo import demo
+from opd.cli.evaluate import evaluate
+from opd.cli.score import score
+from opd.cli.show import show
+from opd.cli.task import task
+from opd.cli.train import train
+from opd.records.errors import OpdError
+
+# Several CPU threads that wait by spinning slow each other down many times over when another program runs
+# beside them; torch reads this when it is first imported. It changes no result.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="opd")
+def opd() -> None:
+    """On-policy distillation of math reasoners, with the discipline of a formal experiment around it.
+
+    Start with `opd demo`: the whole story on the embedded models, a few minutes on a CPU.
+    """
+
+
+for verb in (demo, train, evaluate, compare, score, show, task):
+    opd.add_command(verb)
+
+
+def main() -> None:
+    """Runs the command line and exits."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of a command line; errors that a person can act on are one line without a traceback."""
+    try:
+        opd.main(arguments, prog_name="opd", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _say("interrupted; what was published before is whole", code=1)
+    except OpdError as error:
+        return _say(str(error), code=error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader has gone: nobody is there to be told
+        return 1
+    except OSError as error:
+        return _say(f"the machine failed: {error}", code=1)
+    return 0
+
+
+def _say(message: str, *, code: int) -> int:
+    click.echo(f"opd: {message}", err=True)
+    return code

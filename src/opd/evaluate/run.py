@@ -1,0 +1,178 @@
+"""Benchmark × model → samples → score.
+
+An interrupted evaluation goes on where it stopped. Questions are sampled in groups that depend on the settings
+alone, so the rows are those that an uninterrupted one would have written; a row that stands is never made anew.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol as Typed
+
+import torch
+
+from opd.evaluate.benchmark import Benchmark, Question, read_questions
+from opd.evaluate.folder import Key, claim, is_settled, read_samples
+from opd.evaluate.score import build_score
+from opd.evaluate.settings import Evaluation
+from opd.grading.grader import Grader
+from opd.models.chat import prompt_ids, user_text
+from opd.models.interfaces import Sampler, Sampling
+from opd.models.load import LanguageModel, find_model, load_model, model_digest
+from opd.models.machine import choose_device, describe
+from opd.models.plain import PlainSampler
+from opd.records.errors import AnswerIsNo
+from opd.records.files import append_lines, write_json
+from opd.records.rollouts import Prompt, Rollout
+from opd.records.scores import Protocol, Sample, Score
+
+
+class Report(Typed):
+    """Is told of samples: first of those `found` on disk, then of each group as it is graded."""
+
+    def __call__(self, samples: Sequence[Sample], *, found: bool) -> None: ...
+
+
+def evaluate(
+    asked: Evaluation,
+    model: str,
+    out: Path,
+    *,
+    data: Path | None = None,
+    report: Report,
+    interrupted: Callable[[], bool],
+) -> Score:
+    """The score of a model (a reference, as in a recipe, `@revision` allowed); nothing is done twice.
+
+    Raises `AskedWrongly` for data or a model that can't be used or a folder of something else, and `AnswerIsNo`
+    when samples are missing at the end.
+    """
+    questions = read_questions(asked.benchmark, data)
+    reference, _, revision = model.partition("@")
+    path = find_model(reference, revision or None)
+    torch.set_num_threads(asked.machine.threads)
+    device = choose_device(asked.machine.device)
+    loaded = load_model(path, dtype=asked.machine.dtype_on(device), device=device)
+    benchmark, batch = asked.benchmark, asked.machine.largest_batch
+    sampling = Sampling(
+        temperature=benchmark.temperature,
+        top_p=benchmark.top_p,
+        top_k=benchmark.top_k,
+        limit_tokens=benchmark.limit_tokens,
+    )
+    return evaluate_model(
+        benchmark,
+        questions,
+        loaded,
+        PlainSampler(loaded, sampling, largest_batch=batch),
+        out=out,
+        weights_digest=model_digest(path),
+        machine=describe(device) | {"dtype": str(loaded.module.dtype).removeprefix("torch.")},
+        group_questions=max(1, batch // len(benchmark.seeds)),
+        report=report,
+        interrupted=interrupted,
+    )
+
+
+def evaluate_model(
+    benchmark: Benchmark,
+    questions: Sequence[Question],
+    model: LanguageModel,
+    sampler: Sampler,
+    *,
+    out: Path,
+    weights_digest: str,
+    machine: dict[str, str],
+    group_questions: int,
+    report: Report,
+    interrupted: Callable[[], bool],
+) -> Score:
+    """The score of a loaded model, which also stands in `out/score.json`.
+
+    Raises `AskedWrongly` for a folder of another evaluation, `AnswerIsNo` when samples are missing at the end
+    because grading failed or the person interrupted it.
+    """
+    started = time.perf_counter()
+    with Grader() as grader:
+        protocol = benchmark.protocol(grader=grader.identity())
+        claim(out, protocol=protocol, weights_digest=weights_digest)
+        samples = read_samples(out / "samples.jsonl")
+        report(list(samples.values()), found=True)
+        for group in groups(questions, size=group_questions):
+            missing = {key for key in _keys(group, protocol) if not is_settled(samples.get(key))}
+            if not missing:
+                continue
+            if interrupted():
+                raise AnswerIsNo(
+                    f"interrupted with {len(samples)} samples graded; the same command goes on from there"
+                )
+            answered = [
+                one for one in _answered(benchmark, model, sampler, group) if (one[0].id, one[1].sample) in missing
+            ]
+            rows = _graded(grader, answered, benchmark.seeds)
+            append_lines(out / "samples.jsonl", [sample.resolved() for sample in rows])
+            samples |= {(sample.question, sample.sample): sample for sample in rows}
+            report(rows, found=False)
+    score = build_score(
+        list(samples.values()),
+        protocol=protocol,
+        model=str(model.path),
+        model_digest=weights_digest,
+        seconds=time.perf_counter() - started,
+        machine=machine,
+    )
+    write_json(out / "score.json", score.resolved())
+    return score
+
+
+def groups(questions: Sequence[Question], *, size: int) -> Iterator[Sequence[Question]]:
+    """The questions in runs of `size`; the same runs every time."""
+    for start in range(0, len(questions), size):
+        yield questions[start : start + size]
+
+
+def _keys(group: Sequence[Question], protocol: Protocol) -> list[Key]:
+    return [(question.id, sample) for question in group for sample in range(protocol.samples_per_question)]
+
+
+def _answered(
+    benchmark: Benchmark, model: LanguageModel, sampler: Sampler, group: Sequence[Question]
+) -> list[tuple[Question, Rollout, str]]:
+    """Each question with each of its rollouts and its text, without the token that ended it."""
+    prompts = [
+        Prompt(
+            row=question.row,
+            problem=question.problem,
+            answer=question.gold,
+            token_ids=prompt_ids(model.tokenizer, user_text(benchmark.prompt, question.problem)),
+        )
+        for question in group
+    ]
+    rollouts = sampler.sample(prompts, seeds=benchmark.seeds)
+    asked = [question for question in group for _ in benchmark.seeds]
+    return [
+        (question, rollout, response_text(model, rollout)) for question, rollout in zip(asked, rollouts, strict=True)
+    ]
+
+
+def response_text(model: LanguageModel, rollout: Rollout) -> str:
+    """What the model wrote: marks such as `</think>` stay, the end-of-sequence token goes."""
+    ids = rollout.token_ids if rollout.stop.cut_short else rollout.token_ids[:-1]
+    return str(model.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
+def _graded(grader: Grader, answered: Sequence[tuple[Question, Rollout, str]], seeds: Sequence[int]) -> list[Sample]:
+    judgements = grader.grade([(text, question.gold, rollout.stop.cut_short) for question, rollout, text in answered])
+    return [
+        Sample(
+            question=question.id,
+            sample=rollout.sample,
+            seed=seeds[rollout.sample],
+            response=text,
+            tokens=len(rollout.token_ids),
+            stop=rollout.stop,
+            gold=question.gold,
+            judgement=judgement,
+        )
+        for (question, rollout, text), judgement in zip(answered, judgements, strict=True)
+    ]

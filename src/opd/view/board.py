@@ -1,0 +1,280 @@
+"""What `opd train` and `opd evaluate` show while they run.
+
+    opd train  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╺━━━━━━━━━━━━━━━━━━   62 %   step 74/120
+               0:31 elapsed   about 0:19 left
+
+    KL to teacher   0.0412 nats/token    ▇▆▅▅▄▃▃▃▂▂▂▂▂▁▁▁▁▁▁
+    …
+
+Losses and KL are of the last step; speeds and seconds are means over the last steps. State is kept in tuples
+that are replaced, never changed: the frame is drawn from another thread.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from opd.records.metrics import StepMetrics
+from opd.records.scores import Sample
+from opd.view.gauges import sparkline
+from opd.view.terminal import Screen
+from opd.view.words import UNDEFINED, clock, number, percent, small
+
+_RECENT = 20  # steps or batches: long enough to be calm, short enough to follow a change of length
+_TREND_COLUMNS = 28
+_BAR_COLUMNS = 36
+_ALARMING_CUT = 0.1  # a tenth of the rollouts cut short already biases what is learned
+
+
+class TrainBoard:
+    """A live board for a training run: `with TrainBoard(total_steps=120) as board: board.step(metrics)`."""
+
+    def __init__(
+        self,
+        *,
+        total_steps: int,
+        quiet: bool = False,
+        title: str = "opd train",
+        stream: TextIO | None = None,
+        seconds_between_lines: float = 10.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pace = _Pace(total=total_steps, now=now)
+        self._title = title
+        self._recent: tuple[StepMetrics, ...] = ()
+        self._kl: tuple[float, ...] = ()
+        self._screen = Screen(
+            draw=self.draw,
+            line=self.line,
+            quiet=quiet,
+            stream=stream,
+            seconds_between_lines=seconds_between_lines,
+            clock=now,
+        )
+
+    def __enter__(self) -> Self:
+        self._screen.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._screen.__exit__(kind, error, trace)
+
+    def step(self, metrics: StepMetrics) -> None:
+        """Shows the step that just ended; after a resume the first one seen may have any number."""
+        if not self._recent:
+            self._pace.start_at(metrics.step - 1)
+        self._recent = (*self._recent, metrics)[-_RECENT:]
+        self._kl = (*self._kl, metrics.kl)
+        self._pace.reached(metrics.step, work=1)
+        self._screen.changed(last=metrics.step >= self._pace.total)
+
+    def draw(self) -> RenderableType:
+        """The whole frame, at most 80 columns wide."""
+        head = _head(self._title, self._pace, unit="step")
+        if not self._recent:
+            return Group(*head, Text("the first step is running", style="dim"))
+        last = self._recent[-1]
+        trend = sparkline(self._kl, width=_TREND_COLUMNS, ascii_only=self._screen.ascii_only)
+        rows = [
+            ("KL to teacher ", f"{small(last.kl)} nats/token", Text(trend, style="cyan")),
+            ("loss", small(last.loss), Text(f"gradient norm {small(last.gradient_norm)}")),
+            ("rollouts", f"{last.mean_tokens:,.1f} tokens", _cut_short(last.cut_short)),
+            ("gap", f"{small(last.gap.mean)} nats/token", Text("between sampler and trainer, mean of |d|")),
+            ("speed", f"{small(_tokens_per_second(self._recent))} tokens/s", Text("")),
+        ]
+        times = Text.assemble(("seconds a step", "dim"), f"   {self._phases()}", no_wrap=True)
+        return Group(*head, _grid(rows), times)
+
+    def line(self) -> str:
+        """The same on one line, for a pipe."""
+        last = self._recent[-1]
+        parts = [
+            f"step {last.step}/{self._pace.total}",
+            f"loss {small(last.loss)}",
+            f"KL {small(last.kl)} nats/token",
+            f"cut short {percent(last.cut_short)}",
+            f"{last.mean_tokens:.1f} tokens",
+            f"{small(_tokens_per_second(self._recent))} tokens/s",
+            f"gap {small(last.gap.mean)}",
+            f"seconds a step: {self._phases()}",
+            self._pace.left_in_words,
+        ]
+        return "  ".join(parts)
+
+    def _phases(self) -> str:
+        """Mean seconds a step by phase, in the order of the step: `sample 0.15, score 0.06, total 0.39`."""
+        spent = {
+            name: sum(one.seconds.get(name, 0.0) for one in self._recent) / len(self._recent)
+            for name in self._recent[-1].seconds
+        }
+        return ", ".join(f"{name} {small(seconds)}" for name, seconds in spent.items())
+
+
+class EvaluateBoard:
+    """A live board for an evaluation: `with EvaluateBoard(total=2000) as board: board.add(samples)`."""
+
+    def __init__(
+        self,
+        *,
+        total: int,
+        quiet: bool = False,
+        title: str = "opd evaluate",
+        stream: TextIO | None = None,
+        seconds_between_lines: float = 10.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._pace = _Pace(total=total, now=now)
+        self._title = title
+        self._done = self._settled = self._correct = self._cut_short = self._tokens = 0
+        self._screen = Screen(
+            draw=self.draw,
+            line=self.line,
+            quiet=quiet,
+            stream=stream,
+            seconds_between_lines=seconds_between_lines,
+            clock=now,
+        )
+
+    def __enter__(self) -> Self:
+        self._screen.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._screen.__exit__(kind, error, trace)
+
+    def add(self, samples: Sequence[Sample], *, found: bool = False) -> None:
+        """Counts graded samples; those `found` on disk, from an earlier call, say nothing about the speed."""
+        tokens = sum(sample.tokens for sample in samples)
+        self._done += len(samples)
+        self._settled += sum(sample.judgement.verdict.settled for sample in samples)
+        self._correct += sum(sample.correct for sample in samples)
+        self._cut_short += sum(sample.stop.cut_short for sample in samples)
+        self._tokens += tokens
+        if found:
+            self._pace.start_at(self._done)
+        else:
+            self._pace.reached(self._done, work=tokens)
+        self._screen.changed(last=self._done >= self._pace.total)
+
+    def draw(self) -> RenderableType:
+        """The whole frame, at most 80 columns wide."""
+        head = _head(self._title, self._pace, unit="sample")
+        if not self._done:
+            return Group(*head, Text("the first samples are running", style="dim"))
+        failed = self._done - self._settled
+        note = f"grader failed on {failed:,}" if failed else "so far; no error bar yet"
+        rows = [
+            ("running mean", number(self._mean), Text(note, style="yellow" if failed else "")),
+            ("length", f"{self._tokens / self._done:,.1f} tokens", _cut_short(self._cut_short / self._done)),
+            ("speed", f"{small(self._pace.work_per_second)} tokens/s", Text("")),
+        ]
+        return Group(*head, _grid(rows))
+
+    def line(self) -> str:
+        """The same on one line, for a pipe."""
+        failed = self._done - self._settled
+        parts = [
+            f"sample {self._done}/{self._pace.total}",
+            f"running mean {number(self._mean)}",
+            f"cut short {percent(self._cut_short / self._done) if self._done else UNDEFINED}",
+            *([f"grader failed on {failed}"] if failed else []),
+            f"{small(self._pace.work_per_second)} tokens/s",
+            self._pace.left_in_words,
+        ]
+        return "  ".join(parts)
+
+    @property
+    def _mean(self) -> float | None:
+        return self._correct / self._settled if self._settled else None
+
+
+class _Pace:
+    """How far a run has come and how long the rest takes at the pace of its last steps."""
+
+    def __init__(self, *, total: int, now: Callable[[], float]) -> None:
+        self.total = total
+        self.done = 0
+        self._now = now
+        self._began = now()
+        self._marks: tuple[tuple[float, int, int], ...] = ((self._began, 0, 0),)  # when, how far, work so far
+
+    def start_at(self, done: int) -> None:
+        """So much was done by an earlier call: it counts, and says nothing about the pace."""
+        self.done = done
+        self._marks = ((self._began, done, 0),)
+
+    def reached(self, done: int, *, work: int) -> None:
+        """So much is done, with this much work since the last mark."""
+        self.done = done
+        self._marks = (*self._marks, (self._now(), done, self._marks[-1][2] + work))[-_RECENT - 1 :]
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the board was made."""
+        return self._now() - self._began
+
+    @property
+    def work_per_second(self) -> float:
+        """Over the last marks; 0 before the second."""
+        (since, _, before), (until, _, after) = self._marks[0], self._marks[-1]
+        return (after - before) / (until - since) if until > since else 0.0
+
+    @property
+    def left_in_words(self) -> str:
+        """`about 0:19 left`, or that this is not known yet."""
+        (since, before, _), (until, after, _) = self._marks[0], self._marks[-1]
+        if self.done >= self.total:
+            return f"done in {clock(self.elapsed)}"
+        if after <= before or until <= since:
+            return "time left unknown"
+        spent = self._now() - until
+        return f"about {clock((until - since) / (after - before) * (self.total - after) - spent)} left"
+
+
+def _head(title: str, pace: _Pace, *, unit: str) -> tuple[RenderableType, ...]:
+    """The title, the bar and the count; under it the time."""
+    share = pace.done / pace.total if pace.total else 1.0
+    top = Table.grid(padding=(0, 2, 0, 0))
+    top.add_row(
+        Text(title, style="bold"),
+        ProgressBar(
+            total=max(pace.total, 1),
+            completed=pace.done,
+            width=_BAR_COLUMNS,
+            complete_style="cyan",
+            finished_style="cyan",
+        ),
+        Text(f"{share:.0%}".replace("%", " %")),
+        Text(f"{unit} {pace.done:,}/{pace.total:,}", no_wrap=True),
+    )
+    time_line = Text(f"{clock(pace.elapsed)} elapsed   {pace.left_in_words}", style="dim")
+    return top, Padding(time_line, (0, 0, 1, len(title) + 2))
+
+
+def _grid(rows: Sequence[tuple[str, str, Text]]) -> Table:
+    grid = Table.grid(padding=(0, 3, 0, 0))
+    for name, value, aside in rows:
+        aside.no_wrap = True
+        grid.add_row(Text(name, style="dim"), Text(value, style="bold", no_wrap=True), aside)
+    return grid
+
+
+def _cut_short(share: float) -> Text:
+    return Text(f"cut short {percent(share)}", style="yellow" if share >= _ALARMING_CUT else "")
+
+
+def _tokens_per_second(steps: Sequence[StepMetrics]) -> float:
+    """Trained tokens over the whole seconds of these steps; 0 where no time was taken."""
+    seconds = sum(one.seconds.get("total", 0.0) for one in steps)
+    return sum(one.trained_tokens for one in steps) / seconds if seconds > 0 else 0.0
