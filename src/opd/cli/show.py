@@ -1,6 +1,12 @@
 """`opd show`: what there is, and what a recipe comes to."""
 
+import json
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from opd.records.settings import Settings
 
 
 @click.group()
@@ -44,8 +50,6 @@ def recipes() -> None:
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Put a value into the recipe.")
 def recipe(recipe_name: str, sets: tuple[str, ...]) -> None:
     """Every key of RECIPE with its value, and its digest."""
-    import json
-
     from opd.records.places import recipe_path
     from opd.records.settings import read
     from opd.train.recipe import Recipe
@@ -53,6 +57,30 @@ def recipe(recipe_name: str, sets: tuple[str, ...]) -> None:
     resolved = read(Recipe, recipe_path(recipe_name), sets=sets)
     click.echo(json.dumps(resolved.resolved(), indent=2))
     click.echo(f"digest {resolved.digest}", err=True)
+
+
+@show.command()
+def keys() -> None:
+    """Every key that a recipe can have, with its default and what it means."""
+    from opd.train import objective
+    from opd.train.recipe import Recipe
+
+    _print_keys(Recipe, prefix="")
+    for name in objective.names():
+        click.echo(f"\nwith objective.name = \"{name}\"")
+        _print_keys(objective.find(name), prefix="objective.")
+
+
+def _print_keys(kind: "type[Settings]", *, prefix: str) -> None:
+    from opd.records.settings import Settings
+
+    for name, field in kind.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
+            click.echo(f"\n[{prefix}{name}]  {_first_line(field.annotation.__doc__)}")
+            _print_keys(field.annotation, prefix=f"{prefix}{name}.")
+        else:
+            default = "required" if field.is_required() else f"= {json.dumps(field.default)}"
+            click.echo(f"  {prefix}{name} {default}\n      {' '.join((field.description or '').split())}")
 
 
 def _first_line(text: str | None) -> str:

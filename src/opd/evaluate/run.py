@@ -16,7 +16,7 @@ from opd.evaluate.folder import Key, claim, is_settled, read_samples
 from opd.evaluate.score import build_score
 from opd.evaluate.settings import Evaluation
 from opd.grading.grader import Grader
-from opd.models.chat import prompt_ids, user_text
+from opd.models.chat import check_fits, prompt_ids, user_text
 from opd.models.interfaces import Sampler, Sampling
 from opd.models.load import LanguageModel, find_model, load_model, model_digest
 from opd.models.machine import choose_device, describe
@@ -93,6 +93,8 @@ def evaluate_model(
     because grading failed or the person interrupted it.
     """
     started = time.perf_counter()
+    prompts = [_prompt(benchmark, model, question) for question in questions]
+    check_fits(model, prompts, limit_tokens=benchmark.limit_tokens)
     with Grader() as grader:
         protocol = benchmark.protocol(grader=grader.identity())
         claim(out, protocol=protocol, weights_digest=weights_digest)
@@ -139,20 +141,21 @@ def _answered(
     benchmark: Benchmark, model: LanguageModel, sampler: Sampler, group: Sequence[Question]
 ) -> list[tuple[Question, Rollout, str]]:
     """Each question with each of its rollouts and its text, without the token that ended it."""
-    prompts = [
-        Prompt(
-            row=question.row,
-            problem=question.problem,
-            answer=question.gold,
-            token_ids=prompt_ids(model.tokenizer, user_text(benchmark.prompt, question.problem)),
-        )
-        for question in group
-    ]
+    prompts = [_prompt(benchmark, model, question) for question in group]
     rollouts = sampler.sample(prompts, seeds=benchmark.seeds)
     asked = [question for question in group for _ in benchmark.seeds]
     return [
         (question, rollout, response_text(model, rollout)) for question, rollout in zip(asked, rollouts, strict=True)
     ]
+
+
+def _prompt(benchmark: Benchmark, model: LanguageModel, question: Question) -> Prompt:
+    return Prompt(
+        row=question.row,
+        problem=question.problem,
+        answer=question.gold,
+        token_ids=prompt_ids(model.tokenizer, user_text(benchmark.prompt, question.problem)),
+    )
 
 
 def response_text(model: LanguageModel, rollout: Rollout) -> str:

@@ -6,9 +6,12 @@ never filled in leaves behind (E38).
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
+from opd.models.load import LanguageModel
 from opd.records.errors import AskedWrongly
+from opd.records.rollouts import Prompt
 
 PROBLEM = "{problem}"
 
@@ -38,6 +41,16 @@ def prompt_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
     if bos is not None and ids.count(bos) > 1 and ids[:2] == (bos, bos):
         raise AskedWrongly(f"the chat template gives two beginning-of-sequence tokens ({tokenizer.bos_token!r})")
     return ids
+
+
+def check_fits(model: LanguageModel, prompts: Sequence[Prompt], *, limit_tokens: int) -> None:
+    """Nothing, when each prompt and `limit_tokens` new tokens fit the positions of the model; else `AskedWrongly`."""
+    longest = max(prompts, key=lambda prompt: len(prompt.token_ids))
+    if len(longest.token_ids) + limit_tokens > model.context_tokens:
+        raise AskedWrongly(
+            f"row {longest.row}: {len(longest.token_ids)} prompt tokens + limit_tokens = {limit_tokens} exceed the "
+            f"context of {model.context_tokens} tokens of {model.path}; lower limit_tokens"
+        )
 
 
 def template_digest(tokenizer: Any) -> str:

@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
+from opd.models.chat import check_fits
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.models.logprobs import HEAD_CHUNK_TOKENS, head_logits, token_logp
 from opd.models.noise import draw, uniforms
 from opd.models.sequences import micro_batches, padded
-from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 
 
@@ -41,8 +41,7 @@ class PlainSampler:
 
     def sample(self, prompts: Sequence[Prompt], *, seeds: Sequence[int]) -> list[Rollout]:
         """One rollout of each prompt for each seed, prompt by prompt; see `Sampler`."""
-        for prompt in prompts:
-            self._check_fits(prompt)
+        check_fits(self._model, prompts, limit_tokens=self._sampling.limit_tokens)
         numbered = list(enumerate(seeds))
         at_once = max(1, self._largest_batch // len(seeds))
         rollouts: list[Rollout] = []
@@ -84,14 +83,6 @@ class PlainSampler:
         limit = self._sampling.limit_tokens
         noise = uniforms(seed=seed, row=prompt.row, epoch=prompt.epoch, tokens=limit)
         return noise.to(self._model.device)
-
-    def _check_fits(self, prompt: Prompt) -> None:
-        asked = len(prompt.token_ids) + self._sampling.limit_tokens
-        if asked > self._model.context_tokens:
-            raise AskedWrongly(
-                f"row {prompt.row}: {len(prompt.token_ids)} prompt tokens + {self._sampling.limit_tokens} new ones "
-                f"exceed the model's context of {self._model.context_tokens}; lower limit_tokens"
-            )
 
 
 class PlainScorer:

@@ -22,7 +22,7 @@ def locate(reference: str) -> Path:
         return Path(reference).expanduser()
     path = _PACKAGE / "tasks" / reference.removeprefix(SHIPPED)
     if not path.exists():
-        tasks = ", ".join(sorted(folder.name for folder in (_PACKAGE / "tasks").iterdir() if folder.is_dir()))
+        tasks = ", ".join(sorted(file.parent.name for file in (_PACKAGE / "tasks").glob("*/__init__.py")))
         raise AskedWrongly(f"{reference} is not part of this install; embedded tasks: {tasks}")
     return path
 
@@ -31,13 +31,14 @@ def recipe_path(name: str) -> Path:
     """The file of a recipe: a path as it is, or the name of one that ships with the package."""
     if name.endswith((".toml", ".json")):
         return Path(name).expanduser()
-    shipped = {path.stem: path for path in _recipes().glob("*.toml")}
+    shipped = shipped_recipes()
     if name not in shipped:
         raise AskedWrongly(f"no recipe {name!r}: give a .toml file, or one of {', '.join(sorted(shipped))}")
     return shipped[name]
 
 
-def _recipes() -> Path:
-    """In a wheel the recipes lie in the package; in a checkout beside `src`."""
+def shipped_recipes() -> dict[str, Path]:
+    """The recipes that ship, by name. In a wheel they lie in the package, in a checkout beside `src`."""
     packaged = _PACKAGE / "recipes"
-    return packaged if packaged.is_dir() else _PACKAGE.parents[1] / "recipes"
+    folder = packaged if packaged.is_dir() else _PACKAGE.parents[1] / "recipes"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}

@@ -25,10 +25,11 @@ class StopReason(StrEnum):
 class Prompt:
     """A problem as the model sees it."""
 
-    row: int  # of its file: names the problem, and is part of the seed of its sampling noise
+    row: int  # of its file: names the problem
     problem: str
     answer: str
     token_ids: tuple[int, ...]
+    epoch: int = 0  # how often the row was drawn before; with it a row met again is sampled anew
 
     def __post_init__(self) -> None:
         if not self.token_ids:

@@ -139,10 +139,18 @@ class Comparison(Settings):
     """Two-sided, from the t statistic."""
     p_permutation: float | None
     """Two-sided, by flipping the signs of the per-question differences."""
+    permutations_drawn: int | None = None
+    """So many random sign patterns gave p_permutation; null where it is exact, over all of them."""
+    p_fixed_questions: float | None = None
+    """Two-sided, from the normal, with stderr_fixed_questions."""
+    p_holm: float | None = None
+    """The larger of p and p_permutation, adjusted for several candidates compared with A; null for one."""
+    true_spread: float | None = None
+    """Variance of the true per-question differences (ω²), unbiased: can be negative by chance."""
     detectable: float | None
     """Smallest true difference that this design finds with 80 % power at 5 %, two-sided."""
     distinguishable: bool | None
-    """Whether p < 0.05; null where p is undefined."""
+    """Whether both p and p_permutation (or p_holm, if there is one) are below 0.05; null for one question."""
     questions: int
     samples_a: int
     samples_b: int

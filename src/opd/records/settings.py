@@ -9,7 +9,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -39,12 +39,11 @@ class Settings(BaseModel):
         """SHA-256 of the resolved settings: equal settings, equal digest, whatever was left to a default."""
         return digest(self.resolved())
 
-    def with_sets(self, **changes: Any) -> Self:
-        """A copy in which `section__key=value` replaced the key of the section; validated like a file."""
+    def changed(self, sets: Sequence[str]) -> Self:
+        """A copy after each `section.key=value` has been put in; validated like a file."""
         values = self.resolved()
-        for name, value in changes.items():
-            _put(values, name.split("__"), value)
-        return validated(type(self), values, source="the change")
+        _assign(values, sets)
+        return validated(type(self), values, source="--set")
 
 
 S = TypeVar("S", bound=Settings)
@@ -56,11 +55,7 @@ def read(kind: type[S], path: Path, *, sets: Sequence[str] = ()) -> S:
     Raises `AskedWrongly` for a missing or unreadable file, an unknown key, a wrong type or a broken rule.
     """
     values = _parsed(path)
-    for assignment in sets:
-        key, equals, value = assignment.partition("=")
-        if not equals or not key.strip():
-            raise AskedWrongly(f"--set {assignment!r}: write it as section.key=value")
-        _put(values, key.strip().split("."), _toml_value(value.strip()))
+    _assign(values, sets)
     return validated(kind, values, source=str(path))
 
 
@@ -91,6 +86,14 @@ def _parsed(path: Path) -> dict[str, Any]:
     return values
 
 
+def _assign(values: dict[str, Any], sets: Sequence[str]) -> None:
+    for assignment in sets:
+        key, equals, value = assignment.partition("=")
+        if not equals or not key.strip():
+            raise AskedWrongly(f"--set {assignment!r}: write it as section.key=value")
+        _put(values, key.strip().split("."), _toml_value(value.strip()))
+
+
 def _toml_value(text: str) -> Any:
     """The value as TOML reads it; what isn't TOML is taken as text, so that quotes can be left out."""
     try:
@@ -101,7 +104,9 @@ def _toml_value(text: str) -> Any:
 
 def _put(values: dict[str, Any], keys: Sequence[str], value: Any) -> None:
     for depth, key in enumerate(keys[:-1], start=1):
-        values = values.setdefault(key, {})
+        if values.get(key) is None:  # a section that is left out
+            values[key] = {}
+        values = values[key]
         if not isinstance(values, dict):
             raise AskedWrongly(f"{'.'.join(keys[:depth])} is a value, not a section: it has no {keys[depth]!r}")
     values[keys[-1]] = value
@@ -124,9 +129,20 @@ def _fault(kind: type[Settings], fault: Mapping[str, Any]) -> str:
     return f"{key}{shown}: {message[0].lower()}{message[1:]}"
 
 
-def _keys(kind: Any, place: Sequence[str]) -> list[str]:
+def _keys(kind: type[Settings], place: Sequence[str]) -> list[str]:
+    """The keys of the section that a place leads to; none where it leads to no section."""
+    section: type[Settings] | None = kind
     for part in place:
-        field = kind.model_fields.get(part) if isinstance(kind, type) and issubclass(kind, Settings) else None
-        kind = field.annotation if field else None
-    is_settings = isinstance(kind, type) and issubclass(kind, Settings)
-    return sorted(kind.model_fields) if is_settings else []
+        if section is None:
+            return []
+        if not part.isdecimal():  # a number is a place in a list of sections
+            field = section.model_fields.get(part)
+            section = _section(field.annotation) if field else None
+    return sorted(section.model_fields) if section else []
+
+
+def _section(annotation: Any) -> type[Settings] | None:
+    """The settings in `Judge`, `Judge | None` or `tuple[Judge, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return annotation
+    return next(filter(None, map(_section, get_args(annotation))), None)

@@ -17,8 +17,11 @@ class BudgetSettings(Settings):
     """When the run ends: whichever comes first."""
 
     steps: PositiveInt
+    """Updates."""
     epochs: PositiveInt | None = None
+    """Times through the data; null for no limit."""
     max_wall_seconds: PositiveFloat | None = None
+    """Seconds from the moment that the recipe was read, loading included; null for no limit."""
     reserve_seconds: NonNegativeFloat = 0.0
     """Kept free at the end of the wall clock, so that the last checkpoint is whole."""
 

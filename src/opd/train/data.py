@@ -28,12 +28,15 @@ class DataSettings(Settings):
     where: dict[str, str] = {}
     """Only rows in which each of these fields has this value."""
     problem_field: str = "problem"
+    """The field with the problem's text."""
     answer_field: str = "answer"
+    """The field with the answer; distillation does not use it, graders and pages do."""
     prompt: str = "{problem}"
     """The user's turn; the chat template of the student's tokenizer goes around it."""
     shuffle: bool = True
     """A new order every epoch, from the recipe's seed; otherwise the order of the file."""
     limit_prompt_tokens: PositiveInt = 1_024
+    """Longest prompt, template included. A prompt is never cut."""
     too_long: Literal["refuse", "drop"] = "refuse"
     """What happens to a row whose prompt is longer: the run does not start, or goes without the row."""
 

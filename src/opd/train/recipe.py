@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from opd.models.chat import check_template
+from opd.models.chat import check_fits, check_template
 from opd.models.interfaces import Sampler, Sampling, Scorer
 from opd.models.load import LanguageModel, find_model, load_model
 from opd.models.machine import choose_device
@@ -48,7 +48,7 @@ class ModelSettings(Settings):
     revision: str | None = None
     """Commit on the hub, or its beginning."""
     dtype: Dtype = "float32"
-    """What it computes in. The student's master weights are float32 all the same."""
+    """What it computes in. The student's master weights are never narrower than float32."""
     parameters: PositiveInt | None = None
     """How many it must have; lets the memory be planned before the model is there."""
 
@@ -57,6 +57,7 @@ class RolloutSettings(Settings):
     """What the student samples in a step."""
 
     prompts_per_step: PositiveInt
+    """Problems of a step."""
     per_prompt: PositiveInt
     """Rollouts of each prompt."""
     limit_tokens: PositiveInt
@@ -64,7 +65,9 @@ class RolloutSettings(Settings):
     temperature: PositiveFloat = 1.0
     """Of sampling, of the teacher's score and of the update alike."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Below 1 only for objectives that allow it: the samples no longer come from the softmax that is scored."""
     top_k: NonNegativeInt = 0
+    """0 for no limit; otherwise as for top_p."""
     largest_batch: PositiveInt = 256
     """Most sequences that are sampled at once; affects memory, and results only by rounding."""
 
@@ -79,6 +82,7 @@ class SaveSettings(Settings):
     """Which checkpoints are written and kept. The last step is always saved."""
 
     every: PositiveInt = 20
+    """Steps between two checkpoints."""
     keep: PositiveInt = 3
     """The newest by step."""
     rollouts: bool = True
@@ -89,6 +93,7 @@ class MachineSettings(Settings):
     """Where the run happens; none of this changes what is computed, but for rounding."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto` takes the GPU when there is one."""
     threads: PositiveInt = 1
     """CPU threads; 1 is the fastest for small models and makes a run repeat bit for bit."""
     micro_batch_tokens: PositiveInt = 16_384
@@ -121,7 +126,7 @@ class Recipe(Settings):
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             raise AskedWrongly(f"objective needs a name; there are: {', '.join(objectives.names())}")
         settings = {key: setting for key, setting in value.items() if key != "name"}
-        return validated(objectives.find(value["name"]), settings, source=f"objective {value['name']}")
+        return validated(objectives.find(value["name"]), settings, source=value["name"])
 
     @field_serializer("objective")
     def _with_name(self, objective: Objective) -> dict[str, Any]:
@@ -177,6 +182,8 @@ def build(recipe: Recipe) -> Parts:
     check_same_tokens(student, teacher)
     prompts = read_prompts(recipe.data, student.tokenizer)
     rollouts, machine = recipe.rollouts, recipe.machine
+    for model in (student, teacher):
+        check_fits(model, prompts, limit_tokens=rollouts.limit_tokens)
     return Parts(
         student=student,
         prompts=prompts,

@@ -39,8 +39,11 @@ class OptimizerSettings(Settings):
     warmup_steps: NonNegativeInt = 0
     """The rate rises linearly over this many steps."""
     betas: tuple[Beta, Beta] = (0.9, 0.999)
+    """Decay of AdamW's two moments."""
     epsilon: PositiveFloat = 1e-8
+    """AdamW's."""
     weight_decay: NonNegativeFloat = 0.0
+    """Decoupled, as in AdamW."""
     largest_gradient_norm: PositiveFloat = 1.0
     """L2; a larger gradient is scaled down to it."""
 

@@ -155,6 +155,8 @@ class EvaluateBoard:
 
     def add(self, samples: Sequence[Sample], *, found: bool = False) -> None:
         """Counts graded samples; those `found` on disk, from an earlier call, say nothing about the speed."""
+        if not samples:
+            return
         tokens = sum(sample.tokens for sample in samples)
         self._done += len(samples)
         self._settled += sum(sample.judgement.verdict.settled for sample in samples)

@@ -1,0 +1,5 @@
+"""`python -m opd` is `opd`."""
+
+from opd.cli.main import main
+
+main()

@@ -1,0 +1,45 @@
+r"""An answer in plain characters: typographic, full-width and invisible ones become LaTeX, ASCII, or nothing.
+
+    （1，2）    (1,2)          2√3    2\sqrt 3         5²    5^{2}         ½    \frac{1}{2}
+
+Time and length stay linear in the answer.
+"""
+
+import re
+import unicodedata
+
+from opd.grading import vocabulary as words
+
+
+def fold(text: str) -> str:
+    """The text in plain characters: typographic and full-width signs as LaTeX, and nothing invisible."""
+    if not text.isascii():
+        text = text.translate(words.CHARACTERS)
+        text = _SUPERSCRIPTS.sub(lambda run: f"^{{{_mapped(run.group(), words.SUPERSCRIPTS)}}}", text)
+        text = _SUBSCRIPTS.sub(lambda run: f"_{{{_mapped(run.group(), words.SUBSCRIPTS)}}}", text)
+        text = _VULGAR.sub(_vulgar_fraction, text)
+        text = unicodedata.normalize("NFKC", text)
+    text = _CLOCK.sub(r"\1m", _INVISIBLE.sub("", text))
+    text = _PROGRAMMED_POWER.sub("^", text)
+    return _DROPPED.sub(" ", text).strip()
+
+
+_SUPERSCRIPTS = re.compile(f"[{''.join(words.SUPERSCRIPTS)}]+")
+_SUBSCRIPTS = re.compile(f"[{''.join(words.SUBSCRIPTS)}]+")
+_VULGAR = re.compile("[¼-¾⅐-⅞↉]")
+_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_PROGRAMMED_POWER = re.compile(r"(?<=[\d)])\*\*(?=[\d(-])")  # 2**10; elsewhere ** is bold type
+_CLOCK = re.compile(r"\b([ap])\.\s?m\b\.?", re.IGNORECASE)  # 4:30 p.m.
+_DROPPED = re.compile(
+    r"\\(?:hspace|vspace|tag|label|color|textcolor|phantom|hphantom|vphantom)\*?\s*\{[^{}]*\}"
+    r"|\\[hv]?phantom\s*[^\s{}\\]|\\(?:left|right)\s*\.|\*\*|\\[()\[\]]"
+)
+
+
+def _mapped(run: str, table: dict[str, str]) -> str:
+    return "".join(table[character] for character in run)
+
+
+def _vulgar_fraction(found: re.Match[str]) -> str:
+    numerator, denominator = unicodedata.normalize("NFKC", found.group()).split("⁄")
+    return rf"\frac{{{numerator}}}{{{denominator}}}"

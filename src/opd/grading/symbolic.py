@@ -1,0 +1,68 @@
+"""The last resort, only in the worker processes: integrals, sums, limits and determinants, read by math-verify's
+LaTeX reader and compared by sympy.
+
+The reader takes a text as LaTeX and nothing else: no part of it is run as code. How long it or sympy take can't
+be told beforehand, which is why it all happens in a process that can be killed.
+"""
+
+from typing import Any
+
+import sympy
+from latex2sympy2_extended import latex2sympy
+
+from opd.grading.trees import Unreadable
+
+_DIGITS = 30
+_AGREEING_DIGITS = 20
+_MOST_TERMS = 10_000  # of a sum or a product that is added up term by term
+
+Formula = Any  # a sympy object: sympy has no annotations that the type checker can use
+
+
+def same_value(answer: str, gold: str) -> bool:
+    """Whether two LaTeX texts have the same value. Raises `Unreadable` when one can't be read or compared."""
+    one, other = _read(answer), _read(gold)
+    if isinstance(one, sympy.MatrixBase) or isinstance(other, sympy.MatrixBase):
+        return bool(one == other)
+    if not (isinstance(one, sympy.Expr) and isinstance(other, sympy.Expr)):
+        raise Unreadable("one side is no formula")
+    difference = one - other
+    if difference.free_symbols:
+        return bool(sympy.simplify(difference.doit()) == 0)
+    return _is_zero(difference, scale=other)
+
+
+def _read(text: str) -> Formula:
+    try:
+        return _closed(latex2sympy(text))
+    except Unreadable:
+        raise
+    except Exception as error:  # noqa: BLE001  # the reader raises plain Exception for what it can't read
+        line = str(error).partition("\n")[0]
+        raise Unreadable(f"the symbolic reader: {line[:80]}") from None
+
+
+def _closed(formula: Formula) -> Formula:
+    """The formula with a closed form, found with a symbol as its end, for each of its long sums and products."""
+    if not isinstance(formula, sympy.Basic):
+        return formula
+    end = sympy.Symbol("end", integer=True, positive=True)
+    for long in formula.atoms(sympy.Sum, sympy.Product):
+        index, first, last = long.limits[0]
+        if (last - first).is_number and last.is_finite and last - first > _MOST_TERMS:
+            closed = long.func(long.function, (index, first, end), *long.limits[1:]).doit()
+            if closed.has(sympy.Sum, sympy.Product):
+                raise Unreadable(f"it has more than {_MOST_TERMS} terms and no closed form")
+            formula = formula.subs(long, closed.subs(end, last))
+    return formula
+
+
+def _is_zero(difference: Formula, *, scale: Formula) -> bool:
+    """By value first: a number that is clearly not zero needs no proof."""
+    value = sympy.N(difference, _DIGITS)
+    if not value.is_number or value.has(sympy.nan, sympy.zoo):
+        raise Unreadable("it has no value")
+    size = max(1, abs(sympy.N(scale, _DIGITS)))
+    if abs(value) > size * sympy.Float(10) ** -_AGREEING_DIGITS:
+        return False
+    return bool(difference.doit() == 0 or abs(value) < size * sympy.Float(10) ** -(_AGREEING_DIGITS + 5))

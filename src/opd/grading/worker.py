@@ -1,0 +1,93 @@
+"""A process that grades, and that can be killed: started by `pool.py`, one case after the other, until its
+connection closes.
+
+    parent → worker     {"answer": …, "gold": …} or {"response": …, "gold": …}
+    worker → parent     {"ready": true}, then one reply for each case: a finding, or why there is none
+
+Messages are JSON, so that what comes out of a worker is data, whatever went into it.
+"""
+
+import importlib
+import json
+import os
+import resource
+import signal
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from opd.grading import symbolic
+from opd.grading.equality import compare
+from opd.grading.numeric import Numeric
+
+OUT_OF_MEMORY = 77  # exit status
+
+Reply = dict[str, Any]
+Job = Callable[[dict[str, str]], Reply]
+
+_GRACE_SECONDS = 1.0  # the parent kills first; the alarm is for a worker whose parent is gone
+_STATM = Path("/proc/self/statm")
+
+
+def serve(*, descriptor: int, grader: str | None, seconds: float, memory_bytes: int) -> None:
+    """Replies to cases until the other end closes. A case may take `memory_bytes` beyond what is loaded now."""
+    connection = Connection(descriptor)
+    try:
+        job = compare_house if grader is None else _foreign(grader)
+    except Exception as error:  # noqa: BLE001  # the import runs someone else's code; the parent says what it raised
+        _send(connection, {"broken": f"{type(error).__name__}: {error}"})
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _limit_memory(memory_bytes)
+    _send(connection, {"ready": True})
+    while True:
+        try:
+            case = json.loads(connection.recv_bytes())
+        except EOFError:
+            return
+        signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE_SECONDS)  # unhandled, it ends the process
+        reply = _reply(job, case)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _send(connection, reply)
+
+
+def compare_house(case: dict[str, str]) -> Reply:
+    """The finding of the house rules, with every arithmetic that there is."""
+    outcome = compare(case["answer"], case["gold"], Numeric(), symbolic=symbolic.same_value)
+    return {"finding": outcome.finding.value, "stage": outcome.stage, "reason": outcome.reason}
+
+
+def _foreign(spec: str) -> Job:
+    """The job of someone's own grader, given as "module:function"."""
+    module, _, name = spec.partition(":")
+    function = getattr(importlib.import_module(module), name)
+
+    def job(case: dict[str, str]) -> Reply:
+        verdict = function(case["response"], case["gold"])
+        if not isinstance(verdict, bool):
+            return {"failed": f"{spec} returned {verdict!r:.80}, which is no bool"}
+        return {"correct": verdict}
+
+    return job
+
+
+def _reply(job: Job, case: dict[str, str]) -> Reply:
+    try:
+        return job(case)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)  # what is left of the heap is of no use
+    except Exception as error:  # noqa: BLE001  # a grader that raises has failed at this case, not at the next
+        return {"failed": f"{type(error).__name__}: {error!s:.200}"}
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    """Caps the address space, where the system says how large it is now."""
+    if not _STATM.exists():
+        return
+    loaded = int(_STATM.read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (loaded + memory_bytes, resource.RLIM_INFINITY))
+
+
+def _send(connection: Connection, message: Reply) -> None:
+    connection.send_bytes(json.dumps(message).encode())

@@ -1,0 +1,129 @@
+"""`opd compare`, as a person or a program calls it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from opd.cli.compare import compare
+from opd.records.errors import AskedWrongly
+
+# hits of 4 samples a question
+STUDENT = [0, 1, 2, 2, 3, 1, 0, 2, 4, 1, 2, 3]
+DISTILLED = [2, 3, 4, 3, 4, 3, 1, 4, 4, 2, 4, 4]
+OTHER = [0, 2, 2, 2, 3, 1, 1, 2, 4, 1, 2, 2]
+
+
+def write(path: Path, hits: list[int], *, samples: int = 4) -> Path:
+    rows: list[dict[str, Any]] = [
+        {"question": f"q{q}", "sample": sample, "correct": sample < c}
+        for q, c in enumerate(hits)
+        for sample in range(samples)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(compare, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path, Path]:
+    return (
+        write(tmp_path / "student.jsonl", STUDENT),
+        write(tmp_path / "distilled.jsonl", DISTILLED),
+        write(tmp_path / "other.jsonl", OTHER),
+    )
+
+
+def test_two_files_give_a_table_and_a_sentence(files: tuple[Path, Path, Path]) -> None:
+    a, b, _ = files
+    result = run(a, b)
+    assert result.exit_code == 0, result.output
+    assert f"{b} is better than {a} on questions like these: +0.3542" in result.output
+    assert "smallest detectable" in result.output
+    assert "p, Holm" not in result.output
+    assert "On exactly these 12 questions" in result.output
+
+
+def test_the_table_fits_eighty_columns(files: tuple[Path, Path, Path]) -> None:
+    lines = run(*files, files[1]).output.splitlines()
+    start = next(index for index, line in enumerate(lines) if line.startswith("mean"))
+    table = lines[start - 1 : lines.index("", start)]
+    assert len(table) == 13
+    assert max(map(len, table)) <= 80
+
+
+def test_json_has_the_fields_and_nothing_around_them(files: tuple[Path, Path, Path]) -> None:
+    values = json.loads(run(files[0], files[1], "--json").output)
+    errors, ps = {"stderr", "stderr_fixed_questions", "ci95"}, {"p", "p_permutation"}
+    assert {"difference", "detectable", "distinguishable", *errors, *ps} <= set(values)
+    assert values["difference"] == pytest.approx((sum(DISTILLED) - sum(STUDENT)) / 48)
+    assert values["distinguishable"] is True
+    assert len(values["ci95"]) == 2
+
+
+def test_each_of_several_is_compared_with_the_first(files: tuple[Path, Path, Path]) -> None:
+    values = json.loads(run(*files, "--json").output)["comparisons"]
+    assert [(Path(one["a"]).stem, Path(one["b"]).stem) for one in values] == [
+        ("student", "distilled"),
+        ("student", "other"),
+    ]
+    assert [one["distinguishable"] for one in values] == [True, False]
+    text = run(*files).output
+    assert "p, Holm" in text
+    assert "after Holm over 2" in text
+    assert "Of 2 equally good candidates the best is expected to score" in text
+
+
+def test_what_is_undefined_is_null(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a.jsonl", [1, 2]), write(tmp_path / "b.jsonl", [1, 2])
+    values = json.loads(run(a, b, "--json").output)
+    assert (values["p"], values["detectable"], values["p_holm"]) == (None,) * 3
+    assert "undefined" in run(a, b).output
+
+
+def test_names_are_shown_as_typed_even_where_they_look_like_markup(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "[bold]a[red].jsonl", STUDENT), write(tmp_path / "b.jsonl", OTHER)
+    assert "[bold]a[red].jsonl" in run(a, b).output
+
+
+def test_a_folder_without_a_score_is_a_clear_error(tmp_path: Path, files: tuple[Path, Path, Path]) -> None:
+    result = run(files[0], tmp_path)
+    assert isinstance(result.exception, AskedWrongly)
+    assert "holds no score.json" in str(result.exception)
+
+
+def test_one_score_alone_is_asked_wrongly(files: tuple[Path, Path, Path]) -> None:
+    assert run(files[0]).exit_code == 2
+
+
+def in_a_new_interpreter(program: str, *arguments: Path) -> list[str]:
+    """What the program prints, line by line."""
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def test_a_comparison_imports_no_torch(files: tuple[Path, Path, Path]) -> None:
+    program = (
+        "import sys; from opd.cli.compare import compare\n"
+        "compare(sys.argv[1:], standalone_mode=False)\n"
+        "print(sorted({'torch', 'transformers', 'scipy.stats', 'matplotlib'} & set(sys.modules)))"
+    )
+    assert in_a_new_interpreter(program, *files)[-1] == "[]"
+
+
+@pytest.mark.parametrize("verb", ["compare", "score"])
+def test_the_verb_itself_costs_only_click(verb: str) -> None:
+    """`opd --help` imports every verb, and has 0.3 s for all of them."""
+    program = (
+        f"import sys, click; before = set(sys.modules); import opd.cli.{verb}\n"
+        "heavy = {'numpy', 'scipy', 'pydantic', 'rich', 'torch', 'pyarrow'}\n"
+        "print(sorted((set(sys.modules) - before) & heavy))"
+    )
+    assert in_a_new_interpreter(program) == ["[]"]

@@ -1,0 +1,234 @@
+"""The one shift and the chunked head, against transformers' own forward and against tables written down.
+
+Shapes: B sequences, T positions, V ids. In the tables of the bigram models, row x holds the logits after x.
+"""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from opd.models.interfaces import Sampling
+from opd.models.load import LanguageModel, load_model
+from opd.models.logprobs import head_logits, token_logp
+from opd.models.plain import sampling_logp
+from opd.models.sequences import padded
+from opd.records.rollouts import Prompt, Rollout, StopReason
+
+CPU = torch.device("cpu")
+RAGGED = (  # prompt and response, in ids; the lengths differ in both
+    ((305, 308, 7), (21, 9, 33, 306)),
+    ((305,), (44, 3)),
+    ((305, 308, 250, 251, 17, 309, 310), (1, 1, 2, 300, 299, 0, 14, 306)),
+    ((2, 3), (306,)),
+)
+
+
+def rollouts(pairs=RAGGED):
+    return [
+        Rollout(
+            prompt=Prompt(row=row, problem="", answer="", token_ids=prompt),
+            sample=0,
+            token_ids=response,
+            logp=(0.0,) * len(response),
+            stop=StopReason.LENGTH,
+        )
+        for row, (prompt, response) in enumerate(pairs)
+    ]
+
+
+def by_transformers(model: LanguageModel, rollout: Rollout, *, temperature: float = 1.0) -> torch.Tensor:
+    """logp of each response token: the sequence alone, unpadded, all logits at once."""
+    ids = torch.tensor([rollout.prompt.token_ids + rollout.token_ids])
+    logits_TV = model.module(input_ids=ids).logits[0, :, : len(model.tokenizer)]
+    logp_TV = torch.log_softmax(logits_TV / temperature, dim=-1)
+    start = len(rollout.prompt.token_ids)
+    return torch.stack([logp_TV[start + n - 1, token] for n, token in enumerate(rollout.token_ids)])
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_each_token_has_the_value_of_its_sequence_alone_unpadded(either64, temperature):
+    """E25 (the shift), E26 (no mask is needed), E27 (nor are positions), E44 (the teacher's temperature)."""
+    rectangle = padded(rollouts(), device=CPU)
+    with torch.no_grad():
+        logp_BT = token_logp(either64, rectangle.ids_BT, rectangle.keep_BT, temperature=temperature)
+        for rollout, logp_T, keep_T in zip(rollouts(), logp_BT, rectangle.keep_BT, strict=True):
+            expected = by_transformers(either64, rollout, temperature=temperature)
+            torch.testing.assert_close(logp_T[keep_T], expected, rtol=0, atol=1e-12)
+            assert not logp_T[~keep_T].any()
+
+
+def test_what_stands_in_the_padding_changes_nothing(student64):
+    """E26."""
+    rectangle = padded(rollouts(), device=CPU)
+    lengths = [len(one.prompt.token_ids) + len(one.token_ids) for one in rollouts()]
+    other_BT = rectangle.ids_BT.clone()
+    for row, length in enumerate(lengths):
+        other_BT[row, length:] = 319
+    assert (other_BT != rectangle.ids_BT).any()
+    with torch.no_grad():
+        torch.testing.assert_close(
+            token_logp(student64, other_BT, rectangle.keep_BT),
+            token_logp(student64, rectangle.ids_BT, rectangle.keep_BT),
+            rtol=0,
+            atol=1e-12,
+        )
+
+
+def test_kept_tokens_may_stand_anywhere_but_at_the_front(bigram):
+    """Token t is predicted by token t - 1, and by nothing else: rows of the table, picked by hand."""
+    table_VV = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    ids_BT = torch.tensor([[3, 1, 2, 0], [0, 2, 2, 1]])
+    keep_BT = torch.tensor([[False, True, False, True], [False, False, True, False]])
+    logp = torch.log_softmax(table_VV, dim=-1)
+    expected_BT = torch.tensor([[0, logp[3, 1], 0, logp[2, 0]], [0, 0, logp[2, 2], 0]], dtype=torch.float64)
+    with torch.no_grad():
+        torch.testing.assert_close(token_logp(bigram(table_VV), ids_BT, keep_BT), expected_BT)
+
+
+def test_the_first_token_has_no_predictor_and_is_refused(student64):
+    keep_BT = torch.tensor([[False, True], [True, False]])
+    with pytest.raises(ValueError, match="first token of a sequence has no predictor"):
+        token_logp(student64, torch.tensor([[1, 2], [3, 4]]), keep_BT)
+
+
+def test_where_no_token_is_kept_all_values_are_zero(student64):
+    ids_BT = torch.tensor([[1, 2, 3]])
+    with torch.no_grad():
+        assert not token_logp(student64, ids_BT, torch.zeros(1, 3, dtype=torch.bool)).any()
+
+
+# --- chunks and gradients -------------------------------------------------------------------------------
+
+
+def gradients(
+    model: LanguageModel, value_of: Callable[[], torch.Tensor]
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    model.module.zero_grad()
+    value = value_of()
+    weights = torch.arange(1, value.numel() + 1, dtype=value.dtype)  # each token pulls differently
+    (value.flatten() * weights).sum().backward()
+    return value.detach(), {name: one.grad.clone() for name, one in model.module.named_parameters()}
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_the_size_of_a_chunk_changes_neither_values_nor_gradients(either, temperature):
+    """E18: seven tokens in chunks of three and in one; and both are autograd's own (E19: temperature too)."""
+    model = load_model(either, dtype="float64", device="cpu")
+    (one,) = rollouts([((305, 308, 7), (21, 9, 33, 21, 5, 0, 306))])
+    rectangle = padded([one], device=CPU)
+
+    def chunked(chunk_tokens: int) -> Callable[[], torch.Tensor]:
+        def value() -> torch.Tensor:
+            logp_BT = token_logp(
+                model, rectangle.ids_BT, rectangle.keep_BT, temperature=temperature, chunk_tokens=chunk_tokens
+            )
+            return logp_BT[rectangle.keep_BT]
+
+        return value
+
+    expected, expected_grad = gradients(model, lambda: by_transformers(model, one, temperature=temperature))
+    for chunk_tokens in (1, 3, 7, 2048):
+        value, grad = gradients(model, chunked(chunk_tokens))
+        torch.testing.assert_close(value, expected, rtol=0, atol=1e-12)
+        for name, expected_one in expected_grad.items():
+            torch.testing.assert_close(grad[name], expected_one, rtol=1e-9, atol=1e-12, msg=name)
+
+
+def test_with_gradients_no_chunks_logits_are_kept(student64):
+    """E18, the memory half: autograd keeps hidden states; logits of all tokens only when they are one chunk."""
+    rectangle = padded(rollouts(), device=CPU)
+
+    def logits_kept(chunk_tokens: int) -> int:
+        kept: list[torch.Size] = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one.shape) or one, lambda one: one):
+            token_logp(student64, rectangle.ids_BT, rectangle.keep_BT, chunk_tokens=chunk_tokens)
+        return sum(shape.numel() for shape in kept if shape[-1:] == (student64.vocabulary,))
+
+    tokens = int(rectangle.keep_BT.sum())
+    assert logits_kept(tokens) >= tokens * student64.vocabulary  # the bad condition can be seen
+    assert logits_kept(tokens - 1) == 0
+
+
+def test_without_gradients_none_are_made(student64):
+    rectangle = padded(rollouts(), device=CPU)
+    with torch.no_grad():
+        assert not token_logp(student64, rectangle.ids_BT, rectangle.keep_BT, chunk_tokens=3).requires_grad
+
+
+# --- what must stay out ---------------------------------------------------------------------------------
+
+
+def test_a_nan_beside_the_kept_tokens_stays_out_of_values_and_gradients(bigram):
+    """E15: the padding (id 0) and the token before the prompt's end have NaN for logits."""
+    table_VV = torch.randn(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    table_VV[0] = torch.nan
+    table_VV[4] = torch.nan
+    model = bigram(table_VV)
+    ids_BT = torch.tensor([[4, 1, 2, 3, 3], [4, 2, 1, 0, 0]])
+    keep_BT = torch.tensor([[False, False, True, True, True], [False, False, True, False, False]])
+    logp_BT = token_logp(model, ids_BT, keep_BT, chunk_tokens=2)
+    assert logp_BT.isfinite().all()
+    logp_BT.sum().backward()
+    assert model.module.rows.grad.isfinite().all()
+    assert not model.module.rows.grad[[0, 4]].any()
+    assert model.module.head.weight.grad.isfinite().all()
+
+
+def test_rows_beyond_the_tokenizers_ids_have_no_share(bigram):
+    """E33: logits (1, 0) and a padded row of 2. The first token has 1 / (1 + 1/e) = .7311, not .2447."""
+    table_VV = torch.tensor([[1.0, 0.0, 2.0]] * 3, dtype=torch.float64)
+    ids_BT, keep_BT = torch.tensor([[1, 0]]), torch.tensor([[False, True]])
+    with torch.no_grad():
+        padded_away = token_logp(bigram(table_VV, vocabulary=2), ids_BT, keep_BT)[0, 1].exp()
+        counted = token_logp(bigram(table_VV), ids_BT, keep_BT)[0, 1].exp()
+    assert padded_away.item() == pytest.approx(1 / (1 + math.exp(-1)), abs=1e-12)
+    assert padded_away.item() == pytest.approx(0.7311, abs=5e-5)
+    assert counted.item() == pytest.approx(0.2447, abs=5e-5)  # the bad condition exists
+
+
+def test_enormous_padded_rows_change_no_real_tokens_value(either):
+    """E33, for whole models: 8 rows stand beyond the tokenizer's 312 ids."""
+    model = load_model(either, dtype="float64", device="cpu")
+    rectangle = padded(rollouts(), device=CPU)
+    with torch.no_grad():
+        before = token_logp(model, rectangle.ids_BT, rectangle.keep_BT)
+        weight = model.module.get_output_embeddings().weight
+        assert weight.shape[0] - model.vocabulary == 8
+        weight[model.vocabulary :] = 1e6
+        assert model.module(input_ids=rectangle.ids_BT).logits.argmax(dim=-1).max() >= model.vocabulary
+        after = token_logp(model, rectangle.ids_BT, rectangle.keep_BT)
+    torch.testing.assert_close(after, before, rtol=0, atol=1e-12)
+
+
+# --- temperature and precision --------------------------------------------------------------------------
+
+
+def test_temperature_scales_the_logits_before_the_softmax(bigram):
+    """E43: z = (2, 0) at T = .5 is the softmax of (4, 0): -log(1 + exp(-4)) = -0.01815."""
+    expected = -math.log1p(math.exp(-4))
+    assert expected == pytest.approx(-0.01815, abs=5e-6)
+    table_VV = torch.tensor([[2.0, 0.0]] * 2, dtype=torch.float64)
+    with torch.no_grad():
+        scored = token_logp(bigram(table_VV), torch.tensor([[1, 0]]), torch.tensor([[False, True]]), temperature=0.5)
+    sampled = sampling_logp(table_VV[:1], Sampling(temperature=0.5, limit_tokens=1))
+    assert scored[0, 1].item() == pytest.approx(expected, abs=1e-12)
+    assert sampled[0, 0].item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wide"), [("bfloat16", torch.float32), ("float32", torch.float32), ("float64", torch.float64)]
+)
+def test_log_probabilities_are_float32_or_wider(random_models, dtype, wide):
+    """In bfloat16 a log-probability near -5 would be known to 0.03 only."""
+    model = load_model(random_models / "student", dtype=dtype, device="cpu")
+    rectangle = padded(rollouts(), device=CPU)
+    with torch.no_grad():
+        logp_BT = token_logp(model, rectangle.ids_BT, rectangle.keep_BT)
+        hidden_NH = torch.ones(2, 32, dtype=model.module.dtype)
+        logits_NV = head_logits(model, hidden_NH)
+    assert logp_BT.dtype is wide
+    assert logits_NV.dtype is wide
+    assert logits_NV.shape == (2, len(model.tokenizer))
+    assert logp_BT[rectangle.keep_BT].min() < -5

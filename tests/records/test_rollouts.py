@@ -1,0 +1,42 @@
+"""What the nouns of sampling refuse at the door."""
+
+import dataclasses
+
+import pytest
+
+from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
+
+PROMPT = Prompt(row=17, problem="1+1", answer="2", token_ids=(5, 6))
+
+
+def rollout(token_ids, logp):
+    return Rollout(prompt=PROMPT, sample=0, token_ids=token_ids, logp=logp, stop=StopReason.EOS)
+
+
+@pytest.mark.parametrize(("tokens", "values"), [(5, 4), (4, 5), (1, 0)])
+def test_lists_of_different_length_are_refused_with_both_lengths(tokens, values):
+    """E31: neither cut nor filled up, for the sampler's values and for the teacher's."""
+    ids, logp = tuple(range(tokens)), (-1.0,) * values
+    with pytest.raises(ValueError, match=f"^{tokens} token ids but {values} log-probabilities$"):
+        rollout(ids, logp)
+    sampled = rollout(ids, (-1.0,) * tokens)
+    with pytest.raises(ValueError, match=f"^{tokens} sampled tokens but {values} teacher scores$"):
+        ScoredRollout(rollout=sampled, teacher_logp=logp)
+
+
+def test_nothing_is_no_prompt_and_no_rollout():
+    with pytest.raises(ValueError, match="prompt of row 4 has no tokens"):
+        Prompt(row=4, problem="", answer="", token_ids=())
+    with pytest.raises(ValueError, match="rollout of row 17 has no tokens"):
+        rollout((), ())
+
+
+def test_only_the_limit_cuts_a_rollout_short():
+    assert {reason: reason.cut_short for reason in StopReason} == {StopReason.EOS: False, StopReason.LENGTH: True}
+
+
+def test_what_was_handed_over_is_never_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        PROMPT.row = 3
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        rollout((1,), (-1.0,)).sample = 3
