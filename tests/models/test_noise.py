@@ -87,13 +87,13 @@ def test_a_token_of_probability_zero_is_never_drawn_even_at_the_ends(uniform, dt
     assert draw(probability_BV, uniform_B).tolist() == expected[uniform]
 
 
-def test_small_probabilities_of_a_large_vocabulary_lose_nothing():
-    """150,000 equal tokens in float32: a running sum in float32 would be off by whole tokens; this is exact."""
-    size = 150_000
-    probability_BV = torch.full((1, size), 1 / size, dtype=torch.float32)
-    for token in (0, 1, 74_999, 149_998, 149_999):
-        middle = torch.tensor([(token + 0.5) / size], dtype=torch.float64)
-        assert draw(probability_BV, middle).item() == token
+def test_small_probabilities_behind_a_large_one_lose_nothing():
+    """A thousand tokens of 1e-9 each behind one of 1: a running sum in float32 would not move at all."""
+    probability_BV = torch.cat([torch.ones(1, 1), torch.full((1, 1000), 1e-9)], dim=-1)
+    small = probability_BV[0, 1].double().item()
+    for token in (0, 1, 499, 999):
+        uniform = (1 + (token + 0.5) * small) / (1 + 1000 * small)
+        assert draw(probability_BV, torch.tensor([uniform], dtype=torch.float64)).item() == 1 + token
 
 
 def test_rows_are_drawn_each_with_its_own_number():

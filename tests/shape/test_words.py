@@ -28,6 +28,7 @@ HOSTS = {  # where a link may lead; a place to install from is each user's own c
     "arxiv.org",
     "doi.org",
     "en.wikipedia.org",
+    "git-lfs.github.com",  # the first line of a pointer file
     "github.com",
     "huggingface.co",
     "keepachangelog.com",

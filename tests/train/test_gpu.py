@@ -27,11 +27,12 @@ def sampled(device: str, dtype: str) -> tuple[Any, list[Rollout]]:
 
 
 def test_the_gpu_samples_the_tokens_that_the_cpu_samples_in_float64() -> None:
+    """Norms and rotary angles are float32 inside transformers, whatever the model computes in."""
     _, on_cpu = sampled("cpu", "float64")
     _, on_gpu = sampled("cuda", "float64")
     assert [one.token_ids for one in on_gpu] == [one.token_ids for one in on_cpu]
     for gpu, cpu in zip(on_gpu, on_cpu, strict=True):
-        assert gpu.logp == pytest.approx(cpu.logp, abs=1e-9)
+        assert gpu.logp == pytest.approx(cpu.logp, abs=1e-5)
 
 
 @pytest.mark.parametrize(("dtype", "mean", "largest"), [("float32", 1e-5, 1e-3), ("bfloat16", 0.02, 1.0)])

@@ -12,6 +12,8 @@ _OPERATORS = frozenset("+-*/^_=<>!|") | {"<=", ">=", "!=", "~=", "in", "cup", "c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
+    """A letter, and how it stands in the answer."""
+
     letter: str
     alone: bool  # whether the letter is the whole answer
     is_text: bool  # written as text, not as a variable

@@ -43,6 +43,7 @@ class Cursor:
         return token
 
     def is_kind(self, *kinds: Kind) -> bool:
+        """Whether the next token is of one of these kinds."""
         token = self.peek()
         return token is not None and token.kind in kinds
 
@@ -52,6 +53,7 @@ class Cursor:
         return token is not None and token.kind is Kind.MARK and token.text in marks
 
     def at_function(self, name: str) -> bool:
+        """Whether the next token is this function."""
         token = self.peek()
         return token is not None and token.kind is Kind.FUNCTION and token.text == name
 
@@ -87,4 +89,5 @@ class Cursor:
             raise Unreadable(f"it is nested deeper than {DEEPEST} levels")
 
     def ascend(self) -> None:
+        """One level up again."""
         self.depth -= 1

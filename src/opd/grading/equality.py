@@ -8,7 +8,7 @@
     symbolic   what the grammar does not read: math-verify and sympy          worker
 
 `compare` decides what it can with the arithmetic that it is given, and raises `NeedsWorker` for the rest.
-Nothing in a text is ever run as code. The house rules are numbered as in docs/grading.md.
+Nothing in a text is ever run as code.
 """
 
 import re
@@ -40,6 +40,8 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
+    """What a comparison came to, by which stage, and why, in a few words."""
+
     finding: Finding
     stage: str
     reason: str

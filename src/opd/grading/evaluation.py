@@ -28,6 +28,7 @@ class Spread:
         self._smallest = 0
 
     def saw(self, value: Value) -> None:
+        """Takes note of a number; `Unreadable` when it is out of all bounds."""
         if value:
             magnitude = int(mpmath.mag(value))
             if abs(magnitude) > _LARGEST_MAGNITUDE:
@@ -37,6 +38,7 @@ class Spread:
 
     @property
     def bits(self) -> int:
+        """How many bits lie between the smallest and the largest."""
         return self.largest - self._smallest
 
 
@@ -49,6 +51,7 @@ class Evaluation:
         self._common_logarithm = common_logarithm
 
     def value(self, node: Node) -> Value:
+        """A real number where it is one, else a complex one. Raises `Undefined` or `Unreadable`."""
         result = self._value(node)
         if isinstance(result, mpmath.mpc) and not result.imag:
             result = result.real

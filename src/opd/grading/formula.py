@@ -16,7 +16,6 @@ from opd.grading.cursor import Cursor
 from opd.grading.numerals import in_base, number_value
 from opd.grading.tokens import Kind, Token
 from opd.grading.trees import (
-    BeyondGrammar,
     Call,
     Degrees,
     Listing,
@@ -126,7 +125,7 @@ def _with_suffix(cursor: Cursor, node: Node) -> Node | None:
         return Power(node, _exponent(cursor))
     if cursor.take_if("!"):
         if cursor.at("!"):
-            raise BeyondGrammar("the grammar has no double factorial")
+            raise Unreadable("a double factorial is no factorial of a factorial")
         return Call("factorial", (node,))
     if cursor.peek() == Token(Kind.UNIT, "degree"):
         cursor.take()

@@ -42,6 +42,7 @@ class Numeric(exact.Exact):
         )
 
     def less(self, one: Node, other: Node) -> bool:
+        """Whether the first of two constants is smaller; `Unreadable` for complex ones."""
         try:
             return super().less(one, other)
         except exact.Inexact:
@@ -52,6 +53,7 @@ class Numeric(exact.Exact):
         return bool(left < right) and not _agree(left, right, slack)
 
     def proportional(self, one: Node, other: Node, *, positive: bool) -> bool:
+        """Whether one formula is a constant times the other, everywhere where both are defined."""
         try:
             return super().proportional(one, other, positive=positive)
         except exact.Inexact:

@@ -31,7 +31,6 @@ _BOOT = (
 )
 _TRIES = 2
 _CLOSING_SECONDS = 1.0
-_OUT_OF_MEMORY = 77  # `worker.OUT_OF_MEMORY`; that module loads sympy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,13 +172,14 @@ class Pool:
             return
         if worker.case is None:
             if "broken" in message:
-                self._discard(worker)
+                self._discard(worker, patience_seconds=_CLOSING_SECONDS)
                 raise AskedWrongly(f"grader = {self._grader!r}: {message['broken']}")
             worker.ready = True
             return
         case, worker.case = worker.case, None
         if "failed" in message:
             run.failed(case, message["failed"])
+            self._discard(worker, patience_seconds=_CLOSING_SECONDS)
         else:
             run.results[case] = message
 
@@ -198,8 +198,7 @@ class Pool:
         if not worker.ready:
             raise RuntimeError(f"a grading process ended with status {status} before it was ready")
         if worker.case is not None:
-            memory = f"it took more than {self._limits.memory_bytes >> 20} MiB of memory"
-            run.failed(worker.case, memory if status == _OUT_OF_MEMORY else f"the process died: status {status}")
+            run.failed(worker.case, f"the process died with status {status}")
 
     def _discard(self, worker: _Worker, *, patience_seconds: float = 0.0) -> None:
         self._workers.remove(worker)

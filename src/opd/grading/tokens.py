@@ -31,6 +31,8 @@ class Kind(StrEnum):
 
 
 class Token(NamedTuple):
+    """One of the things that an answer consists of."""
+
     kind: Kind
     text: str
 

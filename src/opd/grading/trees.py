@@ -28,6 +28,8 @@ class BeyondGrammar(Unreadable):
 
 @dataclass(frozen=True, slots=True)
 class Number:
+    """An exact rational number."""
+
     value: Fraction
 
 
@@ -40,16 +42,22 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
+    """Terms that are added up; a difference has a negative term."""
+
     terms: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
+    """Factors that are multiplied; a quotient has a factor to the power -1."""
+
     factors: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
+    """A base to an exponent."""
+
     base: Node
     exponent: Node
 
@@ -100,11 +108,15 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
+    """Parts with colons between them: a proportion, or a time of day."""
+
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
+    """Rows of equal length; a vector has one row or one column."""
+
     rows: tuple[tuple[Node, ...], ...]
 
 
@@ -118,6 +130,7 @@ class Brackets:
 
     @property
     def is_set(self) -> bool:
+        """Whether they are the braces of a set."""
         return self.opening == "{"
 
 

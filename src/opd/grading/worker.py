@@ -9,7 +9,6 @@ Messages are JSON, so that what comes out of a worker is data, whatever went int
 
 import importlib
 import json
-import os
 import resource
 import signal
 from collections.abc import Callable
@@ -20,8 +19,6 @@ from typing import Any
 from opd.grading import symbolic
 from opd.grading.equality import compare
 from opd.grading.numeric import Numeric
-
-OUT_OF_MEMORY = 77  # exit status
 
 Reply = dict[str, Any]
 Job = Callable[[dict[str, str]], Reply]
@@ -35,9 +32,9 @@ def serve(*, descriptor: int, grader: str | None, seconds: float, memory_bytes: 
     connection = Connection(descriptor)
     try:
         job = compare_house if grader is None else _foreign(grader)
-    except Exception as error:  # noqa: BLE001  # the import runs someone else's code; the parent says what it raised
-        _send(connection, {"broken": f"{type(error).__name__}: {error}"})
-        return
+    except BaseException as error:
+        _send(connection, {"broken": f"{type(error).__name__}: {error!s:.200}"})
+        raise
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit_memory(memory_bytes)
     _send(connection, {"ready": True})
@@ -47,7 +44,11 @@ def serve(*, descriptor: int, grader: str | None, seconds: float, memory_bytes: 
         except EOFError:
             return
         signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE_SECONDS)  # unhandled, it ends the process
-        reply = _reply(job, case)
+        try:
+            reply = job(case)
+        except BaseException as error:
+            _send(connection, {"failed": f"{type(error).__name__}: {error!s:.200}"})
+            raise  # a worker that failed at one case is not trusted with the next
         signal.setitimer(signal.ITIMER_REAL, 0)
         _send(connection, reply)
 
@@ -66,19 +67,10 @@ def _foreign(spec: str) -> Job:
     def job(case: dict[str, str]) -> Reply:
         verdict = function(case["response"], case["gold"])
         if not isinstance(verdict, bool):
-            return {"failed": f"{spec} returned {verdict!r:.80}, which is no bool"}
+            raise TypeError(f"{spec} returned {verdict!r:.80}, which is no bool")
         return {"correct": verdict}
 
     return job
-
-
-def _reply(job: Job, case: dict[str, str]) -> Reply:
-    try:
-        return job(case)
-    except MemoryError:
-        os._exit(OUT_OF_MEMORY)  # what is left of the heap is of no use
-    except Exception as error:  # noqa: BLE001  # a grader that raises has failed at this case, not at the next
-        return {"failed": f"{type(error).__name__}: {error!s:.200}"}
 
 
 def _limit_memory(memory_bytes: int) -> None:

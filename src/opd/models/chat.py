@@ -45,8 +45,8 @@ def prompt_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
 
 def check_fits(model: LanguageModel, prompts: Sequence[Prompt], *, limit_tokens: int) -> None:
     """Nothing, when each prompt and `limit_tokens` new tokens fit the positions of the model; else `AskedWrongly`."""
-    longest = max(prompts, key=lambda prompt: len(prompt.token_ids))
-    if len(longest.token_ids) + limit_tokens > model.context_tokens:
+    longest = max(prompts, key=lambda prompt: len(prompt.token_ids), default=None)
+    if longest is not None and len(longest.token_ids) + limit_tokens > model.context_tokens:
         raise AskedWrongly(
             f"row {longest.row}: {len(longest.token_ids)} prompt tokens + limit_tokens = {limit_tokens} exceed the "
             f"context of {model.context_tokens} tokens of {model.path}; lower limit_tokens"

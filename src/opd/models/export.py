@@ -1,5 +1,6 @@
 """A model → a complete directory that plain `AutoModelForCausalLM.from_pretrained` loads."""
 
+import shutil
 from pathlib import Path
 
 from opd.models.load import LanguageModel, check_model_directory
@@ -16,6 +17,8 @@ def export(model: LanguageModel, folder: Path) -> None:
     try:
         model.module.save_pretrained(folder)
         model.tokenizer.save_pretrained(folder)
+        if (generation := model.path / "generation_config.json").is_file():
+            shutil.copyfile(generation, folder / generation.name)
         for path in folder.iterdir():
             path.chmod(0o644)  # safetensors writes for its owner alone; an evaluator may be someone else
         check_model_directory(folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
 from opd.records.errors import AskedWrongly
@@ -90,12 +90,16 @@ def load_model(path: Path, *, dtype: str, device: str) -> LanguageModel:
         path, dtype=DTYPES[dtype], local_files_only=True, trust_remote_code=False, attn_implementation="sdpa"
     )
     module.to(device).eval()
+    stop_ids = _stop_ids(tokenizer, module)
+    # Read for its stop ids and put aside: nothing may sample by it, and transformers refuses to save a model
+    # whose own generation settings it finds inconsistent. `export` copies the file as it is.
+    module.generation_config = GenerationConfig()
     return LanguageModel(
         module=module,
         tokenizer=tokenizer,
         path=path,
         vocabulary=_vocabulary(tokenizer, module, path),
-        stop_ids=_stop_ids(tokenizer, module),
+        stop_ids=stop_ids,
     )
 
 

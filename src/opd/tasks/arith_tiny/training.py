@@ -4,10 +4,10 @@ One run makes all the models. A branch is a copy of the weights and of the optim
 annealed to a learning rate of zero by itself. Without that annealing a snapshot is a poor student: any kind
 of further training would take the noise of the large learning rate out of it, and look like a success.
 
-    step 0 ──────── 200 ──────────── 400 ──────────────────────── 700   teacher: exact solutions
-                     └── 60          └── 60
-                       knows less,     knows more, but was
-                       exact           shown sloppy solutions
+    step 0 ───────── 220 ─────────── 400 ──────────────────────── 700   teacher: exact solutions
+                      └── 60         └── 60
+                       knows less,    knows more, but was
+                       exact          shown sloppy solutions
 
 Shapes: B solutions, T positions.
 """

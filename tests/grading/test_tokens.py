@@ -1,0 +1,95 @@
+import pytest
+
+from opd.grading.folding import fold
+from opd.grading.tokens import LONGEST_ANSWER, tokenise
+from opd.grading.trees import BeyondGrammar, Unreadable
+
+
+def spelled(text, **settings):
+    return " ".join(token.text for token in tokenise(text, **settings))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (r"\left( 3, \dfrac{\pi}{2} \right)", r"(3,\frac{\pi}{2})"),
+        (r"\displaystyle\tfrac{1}{2}", r"\frac{1}{2}"),
+        (r"$\,42\,$", "42"),
+        (r"\(42\)", "42"),
+        ("**42**", "42"),
+        ("42.", "42"),
+        (r"\text{Evelyn}", r"\textbf{ Evelyn }"),
+        (r"\mathrm{east}", "east"),
+        (r"(3,4]", r"\big( 3,\; 4 \big]"),
+        (r"((((7))))", "(7)"),
+        (r"{{7}}", "7"),
+        ("\u200b42\u00a0\x00", "42"),
+    ],
+)
+def test_layout_leaves_no_trace(one, other):
+    assert tokenise(one) == tokenise(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1,234", "1234"),
+        ("1,234,567.5", "1234567.5"),
+        (r"10,\!080", "10080"),
+        (r"11,\! 111,\! 100", "11111100"),
+        ("58{,}500", "58500"),
+        (r"1\,000\,000", "1000000"),
+        ("1 000 000", "1000000"),
+    ],
+)
+def test_groups_of_three_digits_are_one_number(text, number):
+    assert spelled(text) == number
+
+
+@pytest.mark.parametrize("text", ["19,22", "1,23", "1,2345", "1, 234", "1234,567", "1,234,56", "(1,234)", r"\{1,234\}"])
+def test_other_groups_and_groups_in_brackets_stay_apart(text):
+    assert "," in spelled(text)
+
+
+def test_a_comma_can_be_asked_to_separate():
+    assert spelled("1,234", grouped=False) == "1 , 234"
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("6abc", "6 a b c"),
+        ("17 apples", "17 apples"),
+        ("17apples", "17 apples"),
+        ("3m", "3 m"),
+        ("3 cm", "3 cm"),
+        ("xyz", "x y z"),
+        ("sinx", "sin x"),
+        ("2pi", "2 pi"),
+        (r"12^{\text{th}}", "12"),
+        ("21st", "21"),
+        ("4:30 p.m.", "4 : 30 pm"),
+        ("2**10", "2 ^ 10"),
+    ],
+)
+def test_letters_are_words_units_functions_or_names(text, tokens):
+    assert spelled(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [("5²", "5^{2}"), ("½", r"\frac{1}{2}"), ("２", "2"), ("（1，2）", "(1,2)"), ("x₁₂", "x_{12}"), ("−3", "-3")],
+)
+def test_characters_of_other_alphabets_become_latex_without_changing_their_meaning(text, folded):
+    assert fold(text) == folded
+
+
+def test_a_command_in_no_table_is_beyond_the_grammar():
+    with pytest.raises(BeyondGrammar, match="wp"):
+        tokenise(r"\wp(x)")
+
+
+@pytest.mark.parametrize("text", ["{1", "1}", "1 @ 2", "7" * (LONGEST_ANSWER + 1)])
+def test_unbalanced_foreign_and_endless_texts_are_unreadable(text):
+    with pytest.raises(Unreadable):
+        tokenise(text)
