@@ -47,22 +47,24 @@ PUBLISHED = {
 def hits_of(printed: Printed) -> list[int]:
     """Per-question counts, hardest question first, with exactly the printed sum and a sum of squares that fits.
 
-    From the quantiles of a U-shaped difficulty, by moving single hits until both sums are met.
+    From the quantiles of a U-shaped difficulty: first the sum, one hit at a time, then the squares, by moving
+    single hits from one question to another.
     """
     q, k, squares = printed.questions, printed.samples_per_question, printed.sums_of_squares()[0]
     shape = (0.5, 0.1) if printed.questions == 500 else (0.22, 0.3)
     hits = [round(k * float(betaincinv(*shape, (i + 0.5) / q))) for i in range(q)]
     draw = random.Random(0)
     while (missing := printed.correct - sum(hits)) != 0:
-        i, step = draw.randrange(q), 1 if missing > 0 else -1
-        if 0 <= hits[i] + step <= k:
-            hits[i] += step
-    while (left := squares - sum(c * c for c in hits)) != 0:
+        i = draw.randrange(q)
+        hits[i] = min(k, hits[i] + 1) if missing > 0 else max(0, hits[i] - 1)
+    for _ in range(100_000):
+        left = squares - sum(c * c for c in hits)
+        if not left:
+            return sorted(hits)
         i, j = draw.sample(range(q), 2)
-        change = 2 * (hits[i] - hits[j]) + 2
-        if hits[i] < k and hits[j] > 0 and abs(left - change) <= abs(left):
+        if hits[i] < k and hits[j] > 0 and abs(left - 2 * (hits[i] - hits[j]) - 2) <= abs(left):
             hits[i], hits[j] = hits[i] + 1, hits[j] - 1
-    return sorted(hits)
+    raise AssertionError(f"no counts with the sums of {printed}")
 
 
 HITS = {name: hits_of(printed) for name, printed in PUBLISHED.items()}

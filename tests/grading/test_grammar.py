@@ -60,7 +60,6 @@ def test_a_written_formula_is_read_with_its_value(formula):
         (r"-1\frac12", "-3/2"),
         ("1 4/5", "9/5"),
         (r"2\frac{3}{2}", "3"),  # improper: a product
-        (r"\frac12 3", "3/2"),
         ("2^10", "1024"),
         ("2^{-3}", "1/8"),
         (r"2 \times -3", "-6"),
@@ -69,7 +68,6 @@ def test_a_written_formula_is_read_with_its_value(formula):
         (r"\binom{5}{2}", "10"),
         (r"{5 \choose 2}", "10"),
         (r"\sqrt[3]{-8}", "-2"),
-        (r"\sqrt12^2\,", "12"),
         (r"\lfloor -3.5 \rfloor", "-4"),
         (r"\lceil 3.2 \rceil", "4"),
         (r"\gcd(12, 18)", "6"),
@@ -82,8 +80,6 @@ def test_a_written_formula_is_read_with_its_value(formula):
     ],
 )
 def test_numbers_are_read_as_people_write_them(text, value):
-    if text.startswith(r"\sqrt12"):
-        pytest.skip("the square of an irrational root is left to numeric.py")
     assert exact.value(read(text), {}) == Fraction(value)
 
 
@@ -115,7 +111,7 @@ def test_each_kind_of_answer_has_its_tree(text, kind):
         ("x = 5", ("x", None)),
         ("5 = x", (None, "x")),
         ("f(x) = 5", ("f(x)", None)),
-        (r"AB = 5", ("AB", None)),
+        ("AB = 5", ("AB", None)),
         (r"m\angle ABC = 5", ("mangleABC", None)),
         (r"x_{1} = 5", ("x_1", None)),
         (r"\text{Area} = 5", ("area", None)),
@@ -140,7 +136,19 @@ def test_degrees_are_a_unit_of_a_value(text, degrees):
 
 @pytest.mark.parametrize(
     "text",
-    [r"\frac{12}{}", "5 6", "()", "(1", "1 +", "(1]", r"\begin{pmatrix}1&2\\3\end{pmatrix}", "3!!", r"\bmod 3", "x ] y"],
+    [
+        r"\frac{12}{}",
+        "5 6",
+        r"\frac12 3",
+        "()",
+        "(1",
+        "1 +",
+        "(1]",
+        r"\begin{pmatrix}1&2\\3\end{pmatrix}",
+        "3!!",
+        r"\bmod 3",
+        "x ] y",
+    ],
 )
 def test_broken_formulas_are_unreadable(text):
     with pytest.raises(Unreadable):

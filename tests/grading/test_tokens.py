@@ -46,7 +46,9 @@ def test_groups_of_three_digits_are_one_number(text, number):
     assert spelled(text) == number
 
 
-@pytest.mark.parametrize("text", ["19,22", "1,23", "1,2345", "1, 234", "1234,567", "1,234,56", "(1,234)", r"\{1,234\}"])
+@pytest.mark.parametrize(
+    "text", ["19,22", "1,23", "1,2345", "1, 234", "1234,567", "1,234,56", "(1,234)", r"\{1,234\}"]
+)
 def test_other_groups_and_groups_in_brackets_stay_apart(text):
     assert "," in spelled(text)
 

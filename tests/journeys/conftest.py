@@ -22,7 +22,7 @@ def distil(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         if objective is not None:
             recipe = recipe.model_copy(update={"objective": objective})
         out = tmp_path_factory.mktemp("run") / "run"
-        run(recipe, prepare(recipe, out), out, report=lambda metrics: None, interrupted=lambda: False)
+        run(recipe, prepare(recipe, out), out)
         return out
 
     return distil
@@ -38,7 +38,7 @@ def score(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def score(model: str) -> Path:
         out = tmp_path_factory.mktemp("score") / "score"
         asked = Evaluation(benchmark=find("arith_tiny").smaller(questions=QUESTIONS, samples=None))
-        evaluate(asked, model, out, report=lambda samples, found: None, interrupted=lambda: False)
+        evaluate(asked, model, out)
         return out
 
     return score

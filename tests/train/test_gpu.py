@@ -59,7 +59,7 @@ def test_distillation_on_the_gpu_brings_the_student_nearer_to_the_teacher(tmp_pa
     sets = ["budget.steps=40", f"student.dtype={dtype}", f"teacher.dtype={dtype}", "machine.device=cuda"]
     recipe = read(Recipe, recipe_path("arith_tiny"), sets=sets)
     out = tmp_path / "run"
-    run(recipe, prepare(recipe, out), out, report=lambda metrics: None, interrupted=lambda: False)
+    run(recipe, prepare(recipe, out), out)
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     first, last = (sum(line["kl"] for line in part) / 10 for part in (lines[:10], lines[-10:]))
     assert last < 0.6 * first

@@ -67,7 +67,7 @@ def keys() -> None:
 
     _print_keys(Recipe, prefix="")
     for name in objective.names():
-        click.echo(f"\nwith objective.name = \"{name}\"")
+        click.echo(f'\nwith objective.name = "{name}"')
         _print_keys(objective.find(name), prefix="objective.")
 
 

@@ -6,15 +6,17 @@ digest are declared, and data that differ are refused: a denominator that is cou
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from opd.evaluate import benchmarks
 from opd.grading.grader import check_gold
 from opd.models.chat import check_template
+from opd.models.interfaces import Sampling
 from opd.records.errors import AskedWrongly
 from opd.records.files import read_lines, sha256
 from opd.records.places import SHIPPED, locate
@@ -52,6 +54,13 @@ class Benchmark(Settings):
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise AskedWrongly(f"seeds = {self.seeds}: at least one, and no two alike, or samples would repeat")
         return self
+
+    @property
+    def sampling(self) -> Sampling:
+        """How answers are drawn."""
+        return Sampling(
+            temperature=self.temperature, top_p=self.top_p, top_k=self.top_k, limit_tokens=self.limit_tokens
+        )
 
     def smaller(self, *, questions: int | None, samples: int | None) -> Self:
         """The same with fewer questions or samples: another protocol, which its digest says."""
@@ -113,15 +122,18 @@ def read_questions(benchmark: Benchmark, data: Path | None = None) -> list[Quest
         raise AskedWrongly(f"{path} does not exist; {benchmark.name} needs the file with SHA-256 {benchmark.sha256}")
     if (found := sha256(path)) != benchmark.sha256:
         raise AskedWrongly(f"{path} has SHA-256 {found}; {benchmark.name} is the file with {benchmark.sha256}")
-    questions = [
-        Question(row=row, id=values["id"], problem=values["problem"], gold=values["answer"])
-        for row, values in enumerate(read_lines(path))
-    ]
+    questions = [_question(values, row=row, path=path) for row, values in enumerate(read_lines(path))]
     if len(questions) != benchmark.rows:
         raise AskedWrongly(f"{path} has {len(questions)} questions, {benchmark.name} has {benchmark.rows}")
-    for question in questions:
-        check_gold(question.gold)
     return questions[: benchmark.questions]
+
+
+def _question(values: Mapping[str, Any], *, row: int, path: Path) -> Question:
+    for field in ("id", "problem", "answer"):
+        if not isinstance(values.get(field), str):
+            raise AskedWrongly(f"row {row} of {path}: no text in field {field!r}; it has {sorted(values)}")
+    check_gold(values["answer"])
+    return Question(row=row, id=values["id"], problem=values["problem"], gold=values["answer"])
 
 
 def _find_file(benchmark: Benchmark) -> Path:

@@ -12,25 +12,27 @@ from typing import Protocol as Typed
 import torch
 
 from opd.evaluate.benchmark import Benchmark, Question, read_questions
-from opd.evaluate.folder import Key, claim, is_settled, read_samples
+from opd.evaluate.folder import claim, is_settled, read_samples
 from opd.evaluate.score import build_score
 from opd.evaluate.settings import Evaluation
 from opd.grading.grader import Grader
 from opd.models.chat import check_fits, prompt_ids, user_text
-from opd.models.interfaces import Sampler, Sampling
+from opd.models.interfaces import Sampler
 from opd.models.load import LanguageModel, find_model, load_model, model_digest
 from opd.models.machine import choose_device, describe
 from opd.models.plain import PlainSampler
 from opd.records.errors import AnswerIsNo
 from opd.records.files import append_lines, write_json
 from opd.records.rollouts import Prompt, Rollout
-from opd.records.scores import Protocol, Sample, Score
+from opd.records.scores import Sample, Score
+
+Asked = tuple[Question, Prompt]
 
 
 class Report(Typed):
     """Is told of samples: first of those `found` on disk, then of each group as it is graded."""
 
-    def __call__(self, samples: Sequence[Sample], *, found: bool) -> None: ...
+    def __call__(self, samples: Sequence[Sample], /, *, found: bool) -> None: ...
 
 
 def evaluate(
@@ -39,8 +41,8 @@ def evaluate(
     out: Path,
     *,
     data: Path | None = None,
-    report: Report,
-    interrupted: Callable[[], bool],
+    report: Report = lambda _, *, found: None,  # noqa: ARG005
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> Score:
     """The score of a model (a reference, as in a recipe, `@revision` allowed); nothing is done twice.
 
@@ -54,17 +56,11 @@ def evaluate(
     device = choose_device(asked.machine.device)
     loaded = load_model(path, dtype=asked.machine.dtype_on(device), device=device)
     benchmark, batch = asked.benchmark, asked.machine.largest_batch
-    sampling = Sampling(
-        temperature=benchmark.temperature,
-        top_p=benchmark.top_p,
-        top_k=benchmark.top_k,
-        limit_tokens=benchmark.limit_tokens,
-    )
     return evaluate_model(
         benchmark,
         questions,
         loaded,
-        PlainSampler(loaded, sampling, largest_batch=batch),
+        PlainSampler(loaded, benchmark.sampling, largest_batch=batch),
         out=out,
         weights_digest=model_digest(path),
         machine=describe(device) | {"dtype": str(loaded.module.dtype).removeprefix("torch.")},
@@ -93,25 +89,29 @@ def evaluate_model(
     because grading failed or the person interrupted it.
     """
     started = time.perf_counter()
-    prompts = [_prompt(benchmark, model, question) for question in questions]
-    check_fits(model, prompts, limit_tokens=benchmark.limit_tokens)
+    asked = [(question, _prompt(benchmark, model, question)) for question in questions]
+    check_fits(model, [prompt for _, prompt in asked], limit_tokens=benchmark.limit_tokens)
     with Grader() as grader:
         protocol = benchmark.protocol(grader=grader.identity())
         claim(out, protocol=protocol, weights_digest=weights_digest)
         samples = read_samples(out / "samples.jsonl")
         report(list(samples.values()), found=True)
-        for group in groups(questions, size=group_questions):
-            missing = {key for key in _keys(group, protocol) if not is_settled(samples.get(key))}
+        for group in groups(asked, size=group_questions):
+            keys = [(question.id, sample) for question, _ in group for sample in range(len(benchmark.seeds))]
+            missing = {key for key in keys if not is_settled(samples.get(key))}
             if not missing:
                 continue
             if interrupted():
                 raise AnswerIsNo(
                     f"interrupted with {len(samples)} samples graded; the same command goes on from there"
                 )
+            rollouts = sampler.sample([prompt for _, prompt in group], seeds=benchmark.seeds)
             answered = [
-                one for one in _answered(benchmark, model, sampler, group) if (one[0].id, one[1].sample) in missing
+                (question, rollout)
+                for (question, _), rollout in zip(_each(group, len(benchmark.seeds)), rollouts, strict=True)
+                if (question.id, rollout.sample) in missing
             ]
-            rows = _graded(grader, answered, benchmark.seeds)
+            rows = _graded(grader, model, answered, benchmark.seeds)
             append_lines(out / "samples.jsonl", [sample.resolved() for sample in rows])
             samples |= {(sample.question, sample.sample): sample for sample in rows}
             report(rows, found=False)
@@ -127,26 +127,14 @@ def evaluate_model(
     return score
 
 
-def groups(questions: Sequence[Question], *, size: int) -> Iterator[Sequence[Question]]:
-    """The questions in runs of `size`; the same runs every time."""
-    for start in range(0, len(questions), size):
-        yield questions[start : start + size]
+def groups(asked: Sequence[Asked], *, size: int) -> Iterator[Sequence[Asked]]:
+    """What is asked, in runs of `size` questions; the same runs every time."""
+    for start in range(0, len(asked), size):
+        yield asked[start : start + size]
 
 
-def _keys(group: Sequence[Question], protocol: Protocol) -> list[Key]:
-    return [(question.id, sample) for question in group for sample in range(protocol.samples_per_question)]
-
-
-def _answered(
-    benchmark: Benchmark, model: LanguageModel, sampler: Sampler, group: Sequence[Question]
-) -> list[tuple[Question, Rollout, str]]:
-    """Each question with each of its rollouts and its text, without the token that ended it."""
-    prompts = [_prompt(benchmark, model, question) for question in group]
-    rollouts = sampler.sample(prompts, seeds=benchmark.seeds)
-    asked = [question for question in group for _ in benchmark.seeds]
-    return [
-        (question, rollout, response_text(model, rollout)) for question, rollout in zip(asked, rollouts, strict=True)
-    ]
+def _each(group: Sequence[Asked], times: int) -> Iterator[Asked]:
+    return (asked for asked in group for _ in range(times))
 
 
 def _prompt(benchmark: Benchmark, model: LanguageModel, question: Question) -> Prompt:
@@ -164,8 +152,16 @@ def response_text(model: LanguageModel, rollout: Rollout) -> str:
     return str(model.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
-def _graded(grader: Grader, answered: Sequence[tuple[Question, Rollout, str]], seeds: Sequence[int]) -> list[Sample]:
-    judgements = grader.grade([(text, question.gold, rollout.stop.cut_short) for question, rollout, text in answered])
+def _graded(
+    grader: Grader, model: LanguageModel, answered: Sequence[tuple[Question, Rollout]], seeds: Sequence[int]
+) -> list[Sample]:
+    responses = [response_text(model, rollout) for _, rollout in answered]
+    judgements = grader.grade(
+        [
+            (text, question.gold, rollout.stop.cut_short)
+            for text, (question, rollout) in zip(responses, answered, strict=True)
+        ]
+    )
     return [
         Sample(
             question=question.id,
@@ -177,5 +173,5 @@ def _graded(grader: Grader, answered: Sequence[tuple[Question, Rollout, str]], s
             gold=question.gold,
             judgement=judgement,
         )
-        for (question, rollout, text), judgement in zip(answered, judgements, strict=True)
+        for (question, rollout), text, judgement in zip(answered, responses, judgements, strict=True)
     ]

@@ -19,7 +19,7 @@ def fold(text: str) -> str:
         text = _SUBSCRIPTS.sub(lambda run: f"_{{{_mapped(run.group(), words.SUBSCRIPTS)}}}", text)
         text = _VULGAR.sub(_vulgar_fraction, text)
         text = unicodedata.normalize("NFKC", text)
-    text = _CLOCK.sub(r"\1m", _INVISIBLE.sub("", text))
+    text = _CLOCK.sub(lambda found: f" {(found[1] or found[2]).casefold()}m", _INVISIBLE.sub("", text))
     text = _PROGRAMMED_POWER.sub("^", text)
     return _DROPPED.sub(" ", text).strip()
 
@@ -29,7 +29,7 @@ _SUBSCRIPTS = re.compile(f"[{''.join(words.SUBSCRIPTS)}]+")
 _VULGAR = re.compile("[¼-¾⅐-⅞↉]")
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
 _PROGRAMMED_POWER = re.compile(r"(?<=[\d)])\*\*(?=[\d(-])")  # 2**10; elsewhere ** is bold type
-_CLOCK = re.compile(r"\b([ap])\.\s?m\b\.?", re.IGNORECASE)  # 4:30 p.m.
+_CLOCK = re.compile(r"\b([ap])\.\s?m\b\.?|(?<=:\d\d)\s*([ap])m\b", re.IGNORECASE)  # 4:30 p.m. or 4:30PM
 _DROPPED = re.compile(
     r"\\(?:hspace|vspace|tag|label|color|textcolor|phantom|hphantom|vphantom)\*?\s*\{[^{}]*\}"
     r"|\\[hv]?phantom\s*[^\s{}\\]|\\(?:left|right)\s*\.|\*\*|\\[()\[\]]"

@@ -230,9 +230,9 @@ def _words(cursor: Cursor) -> Node:
 
 
 # A label names what its value is of: x, x_1, AB, f(x), P(A), |AB|, [ABC], m∠ABC, (x, y), Area.
-_PLAIN_LABEL = r"(?:m?A?N+|n|w+)(?:_(?:[nNwd]|\{[nNwd,]+\}))?'*"
+_PLAIN_LABEL = r"(?:(?:n?A)?N+|n|w+)(?:_(?:[nNwd]|\{[nNwd,]+\}))?'*"
 _LABEL = re.compile(
-    rf"A?{_PLAIN_LABEL}(?:\^\{{-d\}})?(?:\([nNwd,|]+\))?"
+    rf"{_PLAIN_LABEL}(?:\^\{{-d\}})?(?:\([nNwd,|]+\))?"
     rf"|\({_PLAIN_LABEL}(?:,{_PLAIN_LABEL})+\)"
     r"|\|[nNw]+\||\[N+\]"
 )

@@ -14,11 +14,12 @@ import mpmath  # type: ignore[import-untyped]  # ships no annotations
 
 from opd.grading import exact
 from opd.grading.evaluation import Evaluation, Point, Spread, Undefined, Value
-from opd.grading.trees import Call, Name, Node, Unreadable, children, size, variables
+from opd.grading.trees import Call, Name, Node, Number, Unreadable, children, variables
 
 _GUARD_BITS = 64
 _FIRST_BITS = 128
 _BITS_A_NODE = 8
+_SPREADS = 4  # cos x differs from 1 by x² only: a small number can hide behind its square
 MOST_BITS = 20_000  # carried
 _REAL_POINTS = 6
 _WHOLE_POINTS = 3
@@ -83,7 +84,7 @@ class _Compared:
     def __init__(self, one: Node, other: Node, *, common_logarithm: bool) -> None:
         self._one, self._other = one, other
         self._common_logarithm = common_logarithm
-        self._first_bits = _FIRST_BITS + _BITS_A_NODE * (size(one) + size(other))
+        self._first_bits = _FIRST_BITS + _written_bits(one) + _written_bits(other)
 
     def wherever_defined(self, points: Iterable[Point]) -> Iterator[tuple[Value, Value, int]]:
         for point in points:
@@ -97,7 +98,7 @@ class _Compared:
         bits = self._first_bits
         left, right, spread = self._evaluated(point, bits=bits)
         if _agree(left, right, spread.largest - bits + _GUARD_BITS):
-            bits += spread.bits
+            bits += _SPREADS * spread.bits
             if bits > MOST_BITS:
                 raise Unreadable(f"comparing it takes more than {MOST_BITS} bits")
             left, right, spread = self._evaluated(point, bits=bits)
@@ -112,6 +113,12 @@ class _Compared:
             _check_real(self._one, left)
             _check_real(self._other, right)
         return left, right, spread
+
+
+def _written_bits(node: Node) -> int:
+    """Bits that a formula asks for: those of its numbers, so that no decimal is too long, and some for each node."""
+    own = node.value.numerator.bit_length() + node.value.denominator.bit_length() if isinstance(node, Number) else 0
+    return own + _BITS_A_NODE + sum(_written_bits(child) for child in children(node))
 
 
 def _agree(left: Value, right: Value, slack: int) -> bool:

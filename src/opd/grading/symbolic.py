@@ -49,9 +49,11 @@ def _read(text: str) -> Formula:
 
 
 def _closed(formula: Formula) -> Formula:
-    """The formula with a closed form, found with a symbol as its end, for each of its long sums and products."""
+    """The formula with its limits and derivatives found, and a closed form for each long sum or product."""
     if not isinstance(formula, sympy.Basic):
         return formula
+    for part in formula.atoms(sympy.Limit, sympy.Derivative):
+        formula = formula.subs(part, part.doit())
     end = sympy.Symbol("end", integer=True, positive=True)
     for long in formula.atoms(sympy.Sum, sympy.Product):
         index, first, last = long.limits[0]

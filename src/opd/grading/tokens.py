@@ -179,17 +179,17 @@ class _Lexer:
         elif self._is_text(run, mode):
             self._add(Kind.WORD, lower)
         else:
-            self._bare(run)
+            self._bare(run, mode)
 
     def _is_text(self, run: str, mode: str) -> bool:
         if mode == "text":
             return run != "i" or not self._out  # 3+4\text{i} is a complex number
         return mode == "roman" and run not in words.FUNCTIONS and run not in _ROMAN_NAMES
 
-    def _bare(self, run: str) -> None:
+    def _bare(self, run: str, mode: str) -> None:
         """Letters in a formula: a function, a word, or a product of names."""
         split = _FUNCTION_AND_LETTER.fullmatch(run)
-        if run in words.PLAIN_FUNCTIONS:
+        if run in words.PLAIN_FUNCTIONS or (mode == "roman" and run in words.FUNCTIONS):
             self._add(Kind.FUNCTION, run)
         elif run in words.PLAIN_NAMES:
             self._add(Kind.NAME, run)

@@ -225,11 +225,6 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     return replace(node, **parts)
 
 
-def size(node: Node) -> int:
-    """How many nodes a tree has."""
-    return 1 + sum(size(child) for child in children(node))
-
-
 CONSTANTS = frozenset({"i", "e", "pi", "infty"})
 
 

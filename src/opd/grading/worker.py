@@ -16,10 +16,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from opd.grading import symbolic
-from opd.grading.equality import compare
-from opd.grading.numeric import Numeric
-
 Reply = dict[str, Any]
 Job = Callable[[dict[str, str]], Reply]
 
@@ -31,7 +27,7 @@ def serve(*, descriptor: int, grader: str | None, seconds: float, memory_bytes: 
     """Replies to cases until the other end closes. A case may take `memory_bytes` beyond what is loaded now."""
     connection = Connection(descriptor)
     try:
-        job = compare_house if grader is None else _foreign(grader)
+        job = _house() if grader is None else _foreign(grader)
     except BaseException as error:
         _send(connection, {"broken": f"{type(error).__name__}: {error!s:.200}"})
         raise
@@ -53,10 +49,17 @@ def serve(*, descriptor: int, grader: str | None, seconds: float, memory_bytes: 
         _send(connection, reply)
 
 
-def compare_house(case: dict[str, str]) -> Reply:
-    """The finding of the house rules, with every arithmetic that there is."""
-    outcome = compare(case["answer"], case["gold"], Numeric(), symbolic=symbolic.same_value)
-    return {"finding": outcome.finding.value, "stage": outcome.stage, "reason": outcome.reason}
+def _house() -> Job:
+    """The job of the house rules, with every arithmetic that there is; loads sympy, before the first case."""
+    from opd.grading.equality import compare
+    from opd.grading.numeric import Numeric
+    from opd.grading.symbolic import same_value
+
+    def job(case: dict[str, str]) -> Reply:
+        outcome = compare(case["answer"], case["gold"], Numeric(), symbolic=same_value)
+        return {"finding": outcome.finding.value, "stage": outcome.stage, "reason": outcome.reason}
+
+    return job
 
 
 def _foreign(spec: str) -> Job:

@@ -21,7 +21,7 @@ def train(
     parts: Parts,
     *,
     out: Path,
-    report: Callable[[StepMetrics], None],
+    report: Callable[[StepMetrics], object],
     interrupted: Callable[[], bool],
 ) -> RunSummary:
     """What the run came to, with metrics.jsonl, rollouts/ and checkpoint-*/ in `out`.

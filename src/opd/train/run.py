@@ -36,8 +36,8 @@ def run(
     parts: Parts,
     out: Path,
     *,
-    report: Callable[[StepMetrics], None],
-    interrupted: Callable[[], bool],
+    report: Callable[[StepMetrics], object] = lambda _: None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> RunSummary:
     """The summary of the finished run, which also stands in `out/run.json`.
 

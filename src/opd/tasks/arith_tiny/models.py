@@ -43,7 +43,7 @@ SEED = 1
 TEACHER_STEPS = 700
 BRANCHES = (
     Branch(name="arith_gap/student", leaves_at=220, steps=60, slip_share=0.0),
-    Branch(name="arith_tiny/student", leaves_at=400, steps=60, slip_share=0.13),
+    Branch(name="arith_tiny/student", leaves_at=400, steps=60, slip_share=0.135),
 )
 TEACHER = "arith_tiny/teacher"
 SAMPLES_PER_QUESTION = 4
