@@ -26,6 +26,7 @@ import pytest
 TESTS = Path(__file__).parent
 SHARED = TESTS.parent.parent / "shared"
 GOLDEN = TESTS / "golden"
+NO_SHARED = "reads ../shared, and there is no such folder beside this checkout"
 
 # Before anything imports torch, and for the programs that tests start too: tensors here are tiny, and two
 # threads on two busy cores take many times as long as one.
@@ -55,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if "shared" in _fixtures(item) and not SHARED.is_dir():
-        pytest.skip(f"{item.name} reads ../shared, and there is no such folder beside this checkout")
+        pytest.skip(f"{item.name} {NO_SHARED}")
     if item.get_closest_marker("gpu") and not _sees_a_gpu():
         pytest.skip(f"{item.name} needs a CUDA device, and torch sees none")
 
@@ -63,6 +64,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder `shared` beside the checkout; a test that asks for it is skipped where there is none."""
+    if not SHARED.is_dir():  # asked for in the midst of a test, by `request.getfixturevalue("shared")`
+        pytest.skip(f"this {NO_SHARED}")
     return SHARED
 
 

@@ -58,3 +58,9 @@ def test_one_sample_fewer_would_not_do_and_a_hidden_difference_stays_hidden(diff
     assert detectable_difference(design(true_spread=spread, samples=needed).stderr(100)) <= difference * (1 + 1e-9)
     if needed > 1:
         assert detectable_difference(design(true_spread=spread, samples=needed - 1).stderr(100)) > difference
+
+
+def test_near_the_limit_it_takes_many_samples_and_at_it_no_number_will_do() -> None:
+    """Of 100 questions a spread of 0.011467 hides a difference of 0.03; one of 0.011465 all but hides it."""
+    assert samples_needed(0.03, questions=100, design=design(true_spread=0.011465)) > 10_000
+    assert samples_needed(0.03, questions=100, design=design(true_spread=0.011467)) is None

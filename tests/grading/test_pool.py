@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -175,13 +177,11 @@ def test_a_grader_that_cannot_be_imported_is_asked_wrongly(misbehaving, grader, 
 
 def test_an_orphan_ends_itself_even_in_the_middle_of_a_case(misbehaving, tmp_path):
     """The parent is killed outright and can't tidy up; its worker is then alone with an endless case."""
-    import subprocess
-    import sys
-
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from opd.grading.pool import Limits, Pool\n"
-        "Pool(grader='misbehaving:grade', limits=Limits(seconds=2, workers=1)).run([{'response': 'hang', 'gold': ''}])"
+        "limits = Limits(seconds=2, workers=1)\n"
+        "Pool(grader='misbehaving:grade', limits=limits).run([{'response': 'hang', 'gold': ''}])"
     )
     parent = subprocess.Popen([sys.executable, "-c", program])
     try:

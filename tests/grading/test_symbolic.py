@@ -9,12 +9,14 @@ from opd.grading.trees import Unreadable
     [
         (r"\int_0^1 x^{2}\,dx", r"\frac{1}{3}"),
         (r"\sum_{k=1}^{10} k", "55"),
+        (r"\int_0^1 x\,dx", r"\frac12"),
         (r"\sum_{k=1}^{1000000000000} k", r"\frac{10^{12}(10^{12}+1)}{2}"),
         (r"\prod_{i=1}^{5} i", "120"),
         (r"\lim_{x\to 0}\frac{\sin x}{x}", "1"),
         (r"\sum_{k=1}^{\infty} \frac{1}{k^2}", r"\frac{\pi^2}{6}"),
         (r"\begin{vmatrix}1 & 2\\3 & 4\end{vmatrix}", "-2"),
         (r"\int x\,dx", r"\frac{x^2}{2}"),
+        (r"\cotx", r"\cot x"),
     ],
 )
 def test_calculus_has_the_values_that_a_textbook_gives(answer, gold):

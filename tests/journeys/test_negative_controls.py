@@ -35,7 +35,7 @@ def test_a_weaker_teacher_pulls_a_good_student_down(distil: Distil, score: Score
     run = distil("student.model=opd:arith_tiny/teacher", "teacher.model=opd:arith_gap/student", "budget.steps=25")
     change = difference(before, score(str(run / "checkpoint-25")))
     assert change.distinguishable
-    assert change.difference < -0.1
+    assert change.difference < -0.04
 
 
 def test_a_flipped_sign_collapses_the_student(distil: Distil, score: Scored, start: Path) -> None:

@@ -70,6 +70,18 @@ def test_weights_are_written_in_the_dtype_that_the_model_runs_in(random_models, 
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "out").dtype is getattr(torch, dtype)
 
 
+@pytest.mark.parametrize("named", ["Qwen2Tokenizer", "Qwen2TokenizerFast", "PreTrainedTokenizerFast"])
+def test_the_tokenizer_is_handed_on_byte_for_byte(random_models, tmp_path, named):
+    """E35: one template and one tokenizer for student, teacher and evaluator, whatever version reads them next."""
+    source, names = tmp_path / "model", ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+    shutil.copytree(random_models / "student", source)
+    config = json.loads((source / "tokenizer_config.json").read_text())
+    (source / "tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": named}))
+    export(load_model(source, dtype="float32", device="cpu"), tmp_path / "out")
+    for name in names:
+        assert (tmp_path / "out" / name).read_bytes() == (source / name).read_bytes()
+
+
 def test_every_file_can_be_read_by_whoever_evaluates_it(random_models, tmp_path):
     export(load_model(random_models / "student", dtype="float32", device="cpu"), tmp_path / "out")
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").iterdir()} == {0o644}

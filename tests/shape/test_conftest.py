@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.journey  # pytest is started anew, several times
+
 PLANTED = """
 import os, sys, warnings
 import pytest
@@ -36,6 +38,8 @@ def test_golden(golden, case, old, new): golden(case, new if MOVED else old)
 
 def test_undefined(golden): golden("undefined", float("nan"))
 def test_shared(shared): assert (shared / "cases").is_dir()
+@pytest.mark.parametrize("case", ["shipped", "shared"])
+def test_either(request, case): assert case == "shipped" or request.getfixturevalue("shared").is_dir()
 @pytest.mark.gpu
 def test_kernel(): pass
 def test_warning(): warnings.warn("so")
@@ -90,7 +94,7 @@ def test_a_value_that_was_never_recorded_fails_with_the_command_that_records_it(
 
 
 def test_the_flag_records_values_with_the_command_that_made_them_and_runs_nothing_else(recording, checkout):
-    assert "1 failed, 8 passed, 5 deselected" in recording
+    assert "1 failed, 8 passed, 7 deselected" in recording
     record = json.loads((checkout / "tests/golden/kept.json").read_text())
     assert record["made_by"].startswith("./dev golden tests/test_planted.py::test_golden[kept-")
     assert record["value"] == {"curve": [1.0, 2.0], "n": 3}
@@ -120,6 +124,12 @@ def test_a_test_that_reads_shared_is_skipped_by_name_where_there_is_none(bare, f
     assert "PASSED tests/test_planted.py::test_shared" in full
 
 
+def test_a_test_that_reads_shared_in_some_cases_is_skipped_in_those_alone(bare, full):
+    assert "PASSED tests/test_planted.py::test_either[shipped]" in bare
+    assert "this reads ../shared" in bare
+    assert "PASSED tests/test_planted.py::test_either[shared]" in full
+
+
 def test_a_gpu_test_is_skipped_with_its_reason_where_torch_sees_none(bare, full):
     assert "test_kernel needs a CUDA device" in bare
     assert "PASSED tests/test_planted.py::test_kernel" in full
@@ -136,4 +146,4 @@ def test_a_warning_is_an_error(bare):
 def test_journeys_are_marked_by_where_they_stand(checkout):
     walk = run(checkout, "-m", "journey")
     assert "PASSED tests/journeys/test_walk.py::test_walk" in walk
-    assert "1 passed, 13 deselected" in walk
+    assert "1 passed, 15 deselected" in walk

@@ -118,6 +118,9 @@ def test_a_written_model_computes_what_its_rounded_weights_say(tmp_path):
     tokenizer = make_tokenizer()
     model = new_model(tokenizer, seed=0)
     write_model(model, tokenizer, tmp_path / "model")
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == FILES
+    with safe_open(tmp_path / "model" / "model.safetensors", "pt") as file:
+        assert set(file.keys()) == {name for name, _ in model.named_parameters()}  # the tied head but once
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float32)
     with torch.no_grad():
         for parameter in model.parameters():

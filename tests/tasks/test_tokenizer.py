@@ -1,11 +1,14 @@
 """The tokenizer of the embedded models: nothing is lost, nothing is doubled, and what ships is what is made."""
 
+import re
+import unicodedata
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 import opd
 from opd.tasks.arith_tiny.tokenizer import COMMON_WORDS, TASK_WORDS, make_tokenizer, prompt_text
@@ -20,12 +23,27 @@ def ids_of(text: str) -> list[int]:
     return TOKENIZER(text, add_special_tokens=False).input_ids
 
 
-text_with_specials = st.lists(st.one_of(st.text(), st.sampled_from([*SPECIALS, " ", "\n\n", "\r\n"]))).map("".join)
+# characters that this Python knows: what composes with what is a matter of the Unicode version, for others
+known = st.characters(exclude_categories=("Cs", "Cn"))
+text_with_specials = st.lists(
+    st.one_of(st.text(known), st.sampled_from([*SPECIALS, " ", "\n\n", "\r\n", "e\u0301"]))
+).map("".join)
+
+
+def composed(text: str) -> str:
+    """The text in Unicode's composed form, special tokens standing apart from what is around them."""
+    parts = re.split(f"({'|'.join(map(re.escape, SPECIALS))})", text)
+    return "".join(unicodedata.normalize("NFC", part) for part in parts)
 
 
 @given(text=text_with_specials)
-def test_any_text_decodes_to_itself(text):
-    assert TOKENIZER.decode(ids_of(text)) == text
+def test_any_text_in_composed_form_decodes_to_itself(text):
+    assert TOKENIZER.decode(ids_of(composed(text))) == composed(text)
+
+
+@given(text=text_with_specials)
+def test_any_other_text_decodes_to_its_composed_form(text):
+    assert TOKENIZER.decode(ids_of(text)) == composed(text)
 
 
 @given(text=text_with_specials)
@@ -38,16 +56,10 @@ def test_there_are_312_ids_without_a_gap():
     assert len(TOKENIZER) == 312
 
 
-def test_the_256_bytes_are_tokens_of_their_own():
-    letters = {TOKENIZER.backend_tokenizer.id_to_token(one) for byte in range(256) for one in _bytes_as_ids(byte)}
-    assert len(letters) == 256
-
-
-def _bytes_as_ids(byte: int) -> list[int]:
-    """The ids of a character that has this byte in its UTF-8 form; of all 256, five never occur in any."""
-    alphabet = {TOKENIZER.backend_tokenizer.id_to_token(one): one for one in range(256)}
-    assert all(len(letter) == 1 for letter in alphabet)
-    return [sorted(alphabet.values())[byte]]
+def test_the_256_bytes_are_the_first_tokens():
+    alphabet = {TOKENIZER.convert_ids_to_tokens(one) for one in range(256)}
+    assert alphabet == set(ByteLevel.alphabet())
+    assert all(len(ids_of(character)) == len(character.encode()) for character in "aß漢🙂\x00")
 
 
 @pytest.mark.parametrize("word", TASK_WORDS + COMMON_WORDS)
@@ -60,8 +72,8 @@ def test_digits_stand_alone():
 
 
 def test_an_exact_response_has_as_many_tokens_as_it_seems():
-    # 8 a line for two-digit values, then </think>, the blank line, \, boxed, {, 7, 1, } and the end
-    assert len(ids_of("73-9=64\n64+7=71\n</think>\n\n\\boxed{71}<eos>")) == 2 * 8 + 9
+    # 8 a line for two-digit values, then </think>, the blank line, \boxed, {, 7, 1, } and the end
+    assert len(ids_of("73-9=64\n64+7=71\n</think>\n\n\\boxed{71}<eos>")) == 2 * 8 + 8
 
 
 def test_the_prompt_opens_the_reasoning():
@@ -121,14 +133,16 @@ def test_what_ships_is_what_is_made(name, tmp_path):
         assert (TASKS / name / file).read_text(encoding="utf-8") == (tmp_path / file).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("load", [AutoTokenizer.from_pretrained, PreTrainedTokenizerFast.from_pretrained])
 @pytest.mark.parametrize("name", MODELS)
-def test_plain_autotokenizer_loads_the_same_tokenizer(name):
-    """Beside a Qwen2 config, a declared class of another name would bring in Qwen2's own splitting of text."""
-    loaded = AutoTokenizer.from_pretrained(TASKS / name)
-    text = "Compute 73-9 + 102.\r\n\n <think> naïve 漢 <bos>x </think>\n\n\\boxed{71}<eos>"
+def test_the_tokenizer_is_the_same_however_it_is_loaded(name, load):
+    """Beside a Qwen2 config `AutoTokenizer` rebuilds Qwen2's own class, and drops what the file says instead."""
+    loaded = load(TASKS / name)
+    text = "Compute 73-9 + 102.\r\n\n <think> naïve e\u0301 漢 <bos>x </think>\n\n\\boxed{71}<eos>"
     assert loaded(text).input_ids == TOKENIZER(text).input_ids
-    assert loaded.decode(ids_of(text)) == text
+    assert loaded.decode(ids_of(text)) == composed(text)
     assert prompt_text(loaded, "Compute 1+2+3.") == prompt_text(TOKENIZER, "Compute 1+2+3.")
     assert loaded.get_vocab() == TOKENIZER.get_vocab()
-    assert loaded.padding_side == "left"
     assert loaded.special_tokens_map == TOKENIZER.special_tokens_map
+    assert loaded.backend_tokenizer.to_str() == TOKENIZER.backend_tokenizer.to_str()
+    assert (len(loaded), loaded.padding_side) == (312, "left")

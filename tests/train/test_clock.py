@@ -111,11 +111,15 @@ SECONDS = st.floats(0.01, 50)
 def test_the_last_save_ends_before_the_reserve_once_a_save_has_been_seen(
     first_step: float, first_save: float, steps: list[float], saves: list[float], wall: float, reserve: float
 ) -> None:
-    """What holds: no step and no save takes more than SLACK times the longest of its kind before it, and the last
-    decision to go on was taken after a first save. Then the last save ends before the reserve begins.
+    """What holds: no step takes more than SLACK times the longest before it, no save more than SLACK times the first,
+    and the last decision to go on was taken after that first save. Then the last save ends before the reserve begins.
     """
     settings = BudgetSettings(steps=STEPS, max_wall_seconds=wall + reserve, reserve_seconds=reserve)
-    run = FakeRun(settings, steps=within_slack(first_step, steps), saves=within_slack(first_save, saves))
+    run = FakeRun(
+        settings,
+        steps=within_slack(first_step, steps),
+        saves=[first_save, *(first_save * factor for factor in saves)],
+    )
     assume(run.cause is StopCause.WALL_CLOCK and run.step >= 3)
     assert run.end < wall + 1e-9
 

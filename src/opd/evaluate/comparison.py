@@ -36,9 +36,7 @@ def compare_each(a: Results, others: Sequence[Results]) -> tuple[Comparison, ...
     adjusted = _holm([pair.p_decisive for pair in pairs])
     adjusted_fixed = _holm([pair.p_fixed_questions for pair in pairs])
     return tuple(
-        _comparison(
-            _Finding(a=a, b=other, pair=pair, p=p, p_fixed=p_fixed, candidates=len(others)),
-        )
+        _comparison(_Finding(a=a, b=other, pair=pair, p=p, p_fixed=p_fixed, candidates=len(others)))
         for other, pair, p, p_fixed in zip(others, pairs, adjusted, adjusted_fixed, strict=True)
     )
 
@@ -117,7 +115,7 @@ def _comparison(finding: _Finding) -> Comparison:
         questions=pair.questions,
         samples_a=a.counts.total_samples,
         samples_b=b.counts.total_samples,
-        verdict=" ".join([_like_these(finding), _caution(finding), _exactly_these(finding)]).replace("  ", " "),
+        verdict=" ".join(filter(None, (_like_these(finding), _caution(finding), _exactly_these(finding)))),
     )
 
 

@@ -67,7 +67,7 @@ class Grader:
             raise AskedWrongly(f"grader = {grader!r}: write it as module:function")
         self._grader = grader
         self._pool = Pool(grader=grader, limits=limits)
-        self._remembered: dict[tuple[str, str], Outcome] = {}
+        self._remembered: dict[tuple[str, str], Outcome | Failed] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -114,19 +114,17 @@ class Grader:
             if found is None:
                 left.append(pair)
             else:
-                outcomes[pair] = found
+                outcomes[pair] = self._remember(pair, found)
         replies = self._pool.run([{"answer": answer, "gold": gold} for answer, gold in left])
         for pair, reply in zip(left, replies, strict=True):
             if isinstance(reply, Failed):
                 outcomes[pair] = reply
             else:
-                outcomes[pair] = self._remember(
-                    pair,
-                    Outcome(finding=Finding(reply["finding"]), stage=reply["stage"], reason=reply["reason"]),
-                )
+                found = Outcome(finding=Finding(reply["finding"]), stage=reply["stage"], reason=reply["reason"])
+                outcomes[pair] = self._remember(pair, found)
         return outcomes
 
-    def _remember(self, pair: tuple[str, str], outcome: Outcome) -> Outcome:
+    def _remember(self, pair: tuple[str, str], outcome: Outcome | Failed) -> Outcome | Failed:
         if len(self._remembered) >= _MOST_REMEMBERED:
             self._remembered.clear()
         self._remembered[pair] = outcome

@@ -172,14 +172,14 @@ class Pool:
             return
         if worker.case is None:
             if "broken" in message:
-                self._discard(worker, patience_seconds=_CLOSING_SECONDS)
+                self._discard(worker)
                 raise AskedWrongly(f"grader = {self._grader!r}: {message['broken']}")
             worker.ready = True
             return
         case, worker.case = worker.case, None
         if "failed" in message:
             run.failed(case, message["failed"])
-            self._discard(worker, patience_seconds=_CLOSING_SECONDS)
+            self._discard(worker)
         else:
             run.results[case] = message
 

@@ -8,14 +8,14 @@ be told beforehand, which is why it all happens in a process that can be killed.
 from typing import Any
 
 import sympy
-from latex2sympy2_extended import latex2sympy
+from latex2sympy2_extended import NormalizationConfig, latex2sympy
 
 from opd.grading.trees import Unreadable
 
 LONGEST = 500  # characters: the reader's time grows much faster than its text
-# What the reader raises for a text that it can't read: a plain Exception, as a rule, or what its own code trips
-# over.
+# What the reader raises for a text that it can't read, beside a plain Exception: its own code, or sympy's, trips.
 _STUMBLES = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+_NORMAL = NormalizationConfig(malformed_operators=True, nits=True, boxed="none")
 _DIGITS = 30
 _AGREEING_DIGITS = 20
 _MOST_TERMS = 10_000  # of a sum or a product that is added up term by term
@@ -27,25 +27,28 @@ def same_value(answer: str, gold: str) -> bool:
     """Whether two LaTeX texts have the same value. Raises `Unreadable` when one can't be read or compared."""
     if max(len(answer), len(gold)) > LONGEST:
         raise Unreadable(f"the symbolic reader takes no more than {LONGEST} characters")
-    one, other = _read(answer), _read(gold)
-    if isinstance(one, sympy.MatrixBase) or isinstance(other, sympy.MatrixBase):
-        return bool(one == other)
-    if not (isinstance(one, sympy.Expr) and isinstance(other, sympy.Expr)):
-        raise Unreadable("one side is no formula")
-    difference = one - other
-    if difference.free_symbols:
-        return bool(sympy.simplify(difference.doit()) == 0)
-    return _is_zero(difference, scale=other)
-
-
-def _read(text: str) -> Formula:
     try:
-        return _closed(latex2sympy(text))
+        return _same(_read(answer), _read(gold))
     except Exception as error:
         if type(error) is Exception or isinstance(error, _STUMBLES):
             line = str(error).partition("\n")[0]
             raise Unreadable(f"the symbolic reader: {line[:80]}") from None
         raise
+
+
+def _read(text: str) -> Formula:
+    return _closed(latex2sympy(text, normalization_config=_NORMAL))
+
+
+def _same(one: Formula, other: Formula) -> bool:
+    if isinstance(one, sympy.MatrixBase) or isinstance(other, sympy.MatrixBase):
+        return bool(one == other)
+    if not (isinstance(one, sympy.Expr) and isinstance(other, sympy.Expr)):
+        raise Unreadable("one side is no formula")
+    difference = one - other
+    if difference.free_symbols or other.free_symbols:
+        return bool(sympy.simplify(difference.doit()) == 0)
+    return _is_zero(difference, scale=other)
 
 
 def _closed(formula: Formula) -> Formula:

@@ -10,6 +10,7 @@ Two answers with the same tokens are equal (house rule 9), whatever they mean.
 import re
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from opd.grading import vocabulary as words
@@ -37,6 +38,7 @@ class Token(NamedTuple):
     text: str
 
 
+@lru_cache(maxsize=8192)
 def tokenise(text: str, *, grouped: bool = True) -> tuple[Token, ...]:
     """The tokens of an answer, without dots and commas at its end.
 

@@ -6,9 +6,22 @@ from pathlib import Path
 from opd.models.load import LanguageModel, check_model_directory
 from opd.records.errors import AnswerIsNo
 
+# The tokenizer and the generation settings are copied, not written anew: transformers would put its own version's
+# class in the place of the one that the directory names, which programs with another version can't load.
+_AS_THEY_WERE = (
+    "tokenizer*",
+    "vocab*",
+    "merges*",
+    "tekken.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "*.jinja",
+    "generation_config.json",
+)
+
 
 def export(model: LanguageModel, folder: Path) -> None:
-    """The folder holds configuration, weights in the dtype that the model runs in, and tokenizer.
+    """The folder holds configuration, weights in the dtype that the model runs in, and the tokenizer's own files.
 
     Raises `AnswerIsNo` with the cause when the disk does not take it. The caller publishes the folder.
     """
@@ -16,9 +29,9 @@ def export(model: LanguageModel, folder: Path) -> None:
 
     try:
         model.module.save_pretrained(folder)
-        model.tokenizer.save_pretrained(folder)
-        if (generation := model.path / "generation_config.json").is_file():
-            shutil.copyfile(generation, folder / generation.name)
+        for path in model.path.iterdir():
+            if path.is_file() and any(map(path.match, _AS_THEY_WERE)):
+                shutil.copyfile(path, folder / path.name)
         for path in folder.iterdir():
             path.chmod(0o644)  # safetensors writes for its owner alone; an evaluator may be someone else
         check_model_directory(folder)
