@@ -71,14 +71,14 @@ def test_weights_are_written_in_the_dtype_that_the_model_runs_in(random_models, 
 
 
 @pytest.mark.parametrize("named", ["Qwen2Tokenizer", "Qwen2TokenizerFast", "PreTrainedTokenizerFast"])
-def test_the_tokenizer_is_handed_on_byte_for_byte(random_models, tmp_path, named):
+def test_tokenizer_and_generation_settings_are_handed_on_byte_for_byte(random_models, tmp_path, named):
     """E35: one template and one tokenizer for student, teacher and evaluator, whatever version reads them next."""
-    source, names = tmp_path / "model", ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+    source = tmp_path / "model"
     shutil.copytree(random_models / "student", source)
     config = json.loads((source / "tokenizer_config.json").read_text())
     (source / "tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": named}))
     export(load_model(source, dtype="float32", device="cpu"), tmp_path / "out")
-    for name in names:
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"):
         assert (tmp_path / "out" / name).read_bytes() == (source / name).read_bytes()
 
 

@@ -327,6 +327,7 @@ def test_a_models_own_generation_settings_change_nothing(random_models, tmp_path
         load_model(one, dtype="float64", device="cpu") for one in (folder, random_models / "student")
     )
     assert GenerationConfig.from_pretrained(folder).repetition_penalty == 1.5  # transformers would have heeded it
+    assert opinionated.module.generation_config.to_diff_dict() == plain.module.generation_config.to_diff_dict()
     assert sampled(opinionated) == sampled(plain)
     assert PlainScorer(opinionated).score(sampled(plain)) == PlainScorer(plain).score(sampled(plain))
 

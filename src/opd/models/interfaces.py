@@ -33,6 +33,8 @@ class Sampling(Settings):
 
 
 class Sampler(Protocol):
+    """Draws rollouts from a model whose weights may change between calls."""
+
     def follow(self, version: int) -> None:
         """The student's weights have changed: what was kept of the old ones is dropped."""
 
@@ -44,6 +46,8 @@ class Sampler(Protocol):
 
 
 class Scorer(Protocol):
+    """Says how likely a frozen model finds tokens that another has drawn."""
+
     def score(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
         """Each rollout with this model's log-probability (nats) of exactly its token ids, in the same order.
 

@@ -36,6 +36,7 @@ class LanguageModel:
 
     @property
     def device(self) -> torch.device:
+        """Where its weights are."""
         return torch.device(self.module.device)
 
     @property

@@ -59,6 +59,7 @@ class Sample(Settings):
 
     @property
     def correct(self) -> bool:
+        """Whether the sample counts as correct."""
         return self.judgement.verdict.correct
 
 

@@ -73,6 +73,7 @@ class RolloutSettings(Settings):
 
     @property
     def sampling(self) -> Sampling:
+        """How rollouts are drawn."""
         return Sampling(
             temperature=self.temperature, top_p=self.top_p, top_k=self.top_k, limit_tokens=self.limit_tokens
         )
@@ -150,6 +151,7 @@ class Recipe(Settings):
 
     @property
     def order_seed(self) -> int | None:
+        """The seed of the order of rows; None for that of the file."""
         return self.seed if self.data.shuffle else None
 
 
