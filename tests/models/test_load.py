@@ -261,3 +261,12 @@ def test_the_digest_of_a_model_moves_with_any_byte_of_any_file(copy, random_mode
 def test_checking_a_directory_asks_nothing_of_its_name(copy):
     """A checkpoint is checked while it is still under its partial name."""
     check_model_directory(copy.rename(copy.with_name("checkpoint-20.partial")))
+
+
+def test_a_shard_that_the_index_names_and_the_folder_lacks_is_refused(random_models, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(random_models / "student", folder)
+    weights = {"model.norm.weight": "model.safetensors", "lm_head.weight": "model-00002-of-00002.safetensors"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weights}))
+    with pytest.raises(AskedWrongly, match=r"lacks model-00002-of-00002.safetensors"):
+        find_model(str(folder))

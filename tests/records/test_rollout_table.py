@@ -54,7 +54,7 @@ def test_a_table_gives_back_every_rollout_with_its_log_probabilities_in_float32(
 
 
 def test_the_columns_are_those_that_other_programs_are_told_of(tmp_path):
-    prompt = Prompt(row=3, problem="1+1", answer="2", token_ids=(7, 8))
+    prompt = Prompt(row=3, problem="1+1", answer="2", token_ids=(7, 8), epoch=2)
     rollout = Rollout(prompt=prompt, sample=1, token_ids=(9,), logp=(-0.5,), stop=StopReason.LENGTH)
     path = table_path(tmp_path, 12)
     write_table(path, [ScoredRollout(rollout=rollout, teacher_logp=(-0.25,))])
@@ -62,6 +62,7 @@ def test_the_columns_are_those_that_other_programs_are_told_of(tmp_path):
     assert pq.read_table(path).to_pylist() == [
         {
             "row": 3,
+            "epoch": 2,
             "sample": 1,
             "problem": "1+1",
             "answer": "2",

@@ -330,6 +330,15 @@ def test_the_rate_of_a_step_is_the_one_that_moves_the_weights(load, make_scored)
     assert 0.999 * 4e-4 < largest <= 4e-4 * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_step_leaves_no_gradients_in_memory(load, make_scored, optimizer_steps, dtype: str) -> None:
+    """They are as large as the weights, and sampling comes next."""
+    student = load(dtype=dtype)
+    with optimizer_steps() as steps:
+        Updater(student, K1PolicyGradient(), UNCLIPPED).update(make_scored(LENGTHS), step=1)
+    assert all(parameter.grad is None for parameter in [*student.module.parameters(), *steps[0].parameters])
+
+
 def test_a_bfloat16_student_is_moved_in_float32(load, make_scored, optimizer_steps) -> None:
     """E52, I9: at a rate of 1e-6 every master moves, and next to none of the weights that it is rounded into."""
     student = load(dtype="bfloat16")

@@ -50,14 +50,19 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return _say("interrupted; what was published before is whole", code=1)
-    except OpdError as error:
+    except (OpdError, FloatingPointError, OSError) as error:
+        return _failed(error)
+    return 0
+
+
+def _failed(error: Exception) -> int:
+    if isinstance(error, OpdError):
         return _say(str(error), code=error.exit_code)
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         sys.stderr.close()  # the reader has gone: nobody is there to be told
         return 1
-    except OSError as error:
-        return _say(f"the machine failed: {error}", code=1)
-    return 0
+    what = "the machine failed: " if isinstance(error, OSError) else ""
+    return _say(f"{what}{error}; what was published before is whole", code=1)
 
 
 def _say(message: str, *, code: int) -> int:

@@ -29,6 +29,7 @@ def export(model: LanguageModel, folder: Path) -> None:
 
     try:
         model.module.save_pretrained(folder)
+        (folder / "generation_config.json").unlink(missing_ok=True)  # the model's own, if it has one, is copied
         for path in model.path.iterdir():
             if path.is_file() and any(map(path.match, _AS_THEY_WERE)):
                 shutil.copyfile(path, folder / path.name)

@@ -72,11 +72,16 @@ def check_model_directory(path: Path) -> None:
         raise AskedWrongly(f"{path} has no config.json: it is not a Hugging Face model directory")
     if not any((path / name).is_file() for name in _TOKENIZERS):
         raise AskedWrongly(f"{path} has no tokenizer (none of {', '.join(_TOKENIZERS)}): save one beside the weights")
-    if not list(path.glob("*.safetensors")):
+    weights = sorted(path.glob("*.safetensors"))
+    if not weights:
         raise AskedWrongly(f"{path} has no *.safetensors; other weight formats can run code and are not read")
     _check_config(path)
-    for weights in path.glob("*.safetensors"):
-        _check_covers_file(weights)
+    if (index := path / "model.safetensors.index.json").is_file():
+        missing = set(_object(index).get("weight_map", {}).values()) - {file.name for file in weights}
+        if missing:
+            raise AskedWrongly(f"{path} lacks {', '.join(sorted(missing))}, which its index names; fetch it again")
+    for file in weights:
+        _check_covers_file(file)
 
 
 def model_digest(path: Path) -> str:
@@ -123,7 +128,7 @@ def _fetched(repository: str, revision: str | None) -> Path:
 
 
 def _check_config(path: Path) -> None:
-    config = read_json(path / "config.json")
+    config = _object(path / "config.json")
     code = sorted(file.name for file in path.glob("*.py"))
     if "auto_map" in config or code:
         what = f"brings code ({', '.join(code)})" if code else "asks for its own code (auto_map in config.json)"
@@ -131,6 +136,13 @@ def _check_config(path: Path) -> None:
     scales = [name for name in _HEAD_SCALES if config.get(name) not in {None, 1}]
     if scales:
         raise AskedWrongly(f"{path}: {scales[0]} in config.json reshapes the logits, which opd does not support")
+
+
+def _object(path: Path) -> dict[str, Any]:
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise AskedWrongly(f"{path} holds a {type(value).__name__}, not an object")
+    return value
 
 
 def _check_covers_file(weights: Path) -> None:

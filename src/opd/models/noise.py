@@ -28,6 +28,5 @@ def draw(probability_BV: torch.Tensor, uniform_B: torch.Tensor) -> torch.Tensor:
             f"the probabilities of {int((~drawable_B).sum())} of {len(total_B)} sequences are not finite: weights or "
             "activations overflow; look at the learning rate and the dtype"
         )
-    below_B = torch.nextafter(total_B, torch.zeros_like(total_B))  # the product may round up to the total
-    target_B = torch.minimum(uniform_B.to(cumulative_BV) * total_B, below_B)
+    target_B = uniform_B.to(cumulative_BV) * total_B  # below the total: a uniform number is 1 - 2^-53 at most
     return torch.searchsorted(cumulative_BV, target_B.unsqueeze(-1), right=True).squeeze(-1)

@@ -46,20 +46,25 @@ def tree(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
 
 
-def write_text(path: Path, text: str) -> None:
-    """The file holds exactly this text, or what it held before: never a part of either."""
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A temporary path to write; when the block ends well, the file holds that, and otherwise what it held before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}{PARTIAL}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
+        _sync(temporary)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     _sync(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """The file holds exactly this text, or what it held before: never a part of either."""
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: object) -> None:

@@ -1,7 +1,7 @@
 """`rollouts/step-000001.parquet`: every token of a step with both log-probabilities, compactly.
 
-    row  sample  problem  answer  stop  prompt_ids  token_ids  student_logp  teacher_logp
-    int  int     text     text    text  [int32]     [int32]    [float32]     [float32]      a row a rollout
+    row  epoch  sample  problem  answer  stop  prompt_ids  token_ids  student_logp  teacher_logp
+    int  int    int     text     text    text  [int32]     [int32]    [float32]     [float32]      a row a rollout
 
 `rollouts/tokenizer.json` beside the tables turns ids back into text. Log-probabilities are in nats.
 """
@@ -12,11 +12,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from opd.records.files import whole
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 
 _SCHEMA = pa.schema(
     [
         ("row", pa.int32()),
+        ("epoch", pa.int32()),
         ("sample", pa.int32()),
         ("problem", pa.string()),
         ("answer", pa.string()),
@@ -39,6 +41,7 @@ def write_table(path: Path, scored: Sequence[ScoredRollout]) -> None:
     rows = [
         {
             "row": one.rollout.prompt.row,
+            "epoch": one.rollout.prompt.epoch,
             "sample": one.rollout.sample,
             "problem": one.rollout.prompt.problem,
             "answer": one.rollout.prompt.answer,
@@ -50,10 +53,8 @@ def write_table(path: Path, scored: Sequence[ScoredRollout]) -> None:
         }
         for one in scored
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".partial")
-    pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), temporary, compression="zstd")
-    temporary.replace(path)
+    with whole(path) as temporary:
+        pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), temporary, compression="zstd")
 
 
 def read_table(path: Path) -> list[ScoredRollout]:
@@ -63,6 +64,7 @@ def read_table(path: Path) -> list[ScoredRollout]:
             rollout=Rollout(
                 prompt=Prompt(
                     row=row["row"],
+                    epoch=row["epoch"],
                     problem=row["problem"],
                     answer=row["answer"],
                     token_ids=tuple(row["prompt_ids"]),

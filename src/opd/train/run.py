@@ -11,7 +11,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from opd.records.errors import AskedWrongly
+import torch
+
+from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_json
 from opd.records.metrics import RunSummary, StepMetrics
 from opd.train.loop import train
@@ -46,7 +48,13 @@ def run(
     (out / "rollouts").mkdir(parents=True)
     write_json(out / "recipe.json", recipe.resolved())
     parts.student.tokenizer.backend_tokenizer.save(str(out / "rollouts" / "tokenizer.json"))
-    summary = train(recipe, parts, out=out, report=report, interrupted=interrupted)
+    try:
+        summary = train(recipe, parts, out=out, report=report, interrupted=interrupted)
+    except torch.OutOfMemoryError as error:
+        raise AnswerIsNo(
+            f"out of device memory ({error}); lower machine.micro_batch_tokens, machine.head_chunk_tokens, "
+            "rollouts.largest_batch or rollouts.limit_tokens"
+        ) from error
     write_json(out / "run.json", summary.resolved())
     return summary
 
