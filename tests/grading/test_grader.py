@@ -102,6 +102,11 @@ def test_an_empty_gold_is_refused_when_it_is_loaded_and_equals_nothing_E73(grade
     for response in ["", "5", r"\boxed{5}", r"\boxed{}", r"\boxed{\text{}}", rf"\boxed{{{gold}}}"]:
         (judgement,) = grader.grade([(response, gold, False)])
         assert not judgement.verdict.correct
+    (judgement,) = grader.grade([(r"\boxed{5}", gold, False)])
+    assert (judgement.verdict, judgement.reason) == (
+        Verdict.GRADER_FAILED,
+        "the gold is empty: nothing can equal it",
+    )
 
 
 @pytest.mark.parametrize("gold", ["5", r"\text{no such triangle}", r"\wp(x)", r"\boxed{5}"])

@@ -36,7 +36,7 @@ def grade(response, gold):
     if response == "raise":
         raise RuntimeError("no such number")
     if response == "memory":
-        return len(bytearray(1 << 40)) > 0
+        return len(bytearray(256 << 20)) > 0
     if response == "once" and SEEN.read_text().count(" once") == 1:
         os._exit(3)
     if response == "maybe":
@@ -89,7 +89,7 @@ def test_replies_come_in_the_order_of_the_cases(misbehaving):
     ],
 )
 def test_a_case_that_fails_is_tried_twice_reported_and_harms_no_other(misbehaving, response, reason):
-    with pool() as workers:
+    with pool(memory_bytes=64 << 20) as workers:
         before, failed, after = workers.run(cases("right", response, "right"))
     assert (before, failed, after) == ({"correct": True}, Failed(reason=reason), {"correct": True})
     tries = [line for line in misbehaving.read_text().splitlines() if line.endswith(f" {response}")]
@@ -143,6 +143,18 @@ def test_a_worker_that_died_while_it_was_idle_is_replaced_without_costing_a_try(
         os.kill(idle, signal.SIGKILL)
         time.sleep(0.2)
         assert workers.run(cases("once")) == [{"correct": False}]
+
+
+def test_an_interrupted_call_leaves_no_stale_reply_for_the_next(misbehaving):
+    with pool(seconds=60.0) as workers:
+        workers.run(cases("right"))
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            workers.run(cases("right", "sleep without the lock"))
+        timer.join()
+        assert workers.process_ids == ()
+        assert workers.run(cases("other", "right")) == [{"correct": False}, {"correct": True}]
 
 
 def test_threads_can_share_a_pool_E70(misbehaving):

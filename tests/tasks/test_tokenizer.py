@@ -11,6 +11,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 import opd
+from opd.tasks.arith_tiny.problems import sets
 from opd.tasks.arith_tiny.tokenizer import COMMON_WORDS, TASK_WORDS, make_tokenizer, prompt_text
 
 TASKS = Path(opd.__file__).parent / "tasks"
@@ -74,6 +75,13 @@ def test_digits_stand_alone():
 def test_an_exact_response_has_as_many_tokens_as_it_seems():
     # 8 a line for two-digit values, then </think>, the blank line, \boxed, {, 7, 1, } and the end
     assert len(ids_of("73-9=64\n64+7=71\n</think>\n\n\\boxed{71}<eos>")) == 2 * 8 + 8
+
+
+def test_no_exact_response_is_longer_than_40_tokens_nor_with_its_prompt_than_58():
+    responses = [len(ids_of(f"{chain.solution}<eos>")) for chain in sets().train]
+    prompts = [len(ids_of(prompt_text(TOKENIZER, chain.problem))) for chain in sets().train]
+    assert max(responses) == 40
+    assert max(map(sum, zip(prompts, responses, strict=True))) == 58
 
 
 def test_the_prompt_opens_the_reasoning():

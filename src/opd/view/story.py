@@ -22,8 +22,8 @@ _DISPUTED = 1.0  # nats: the teacher finds the token e times less likely
 EMBEDDED_CAVEATS = (
     (
         "The student is an artificially degraded sibling of the teacher: both come from one training run, "
-        "and the student was then taught sloppy arithmetic. Decoded greedily it already answers about nine "
-        "questions in ten, so most of the gain is the removal of sampling noise that it could avoid."
+        "and the student was then taught sloppy arithmetic. Decoded greedily it already answers 0.96 of the "
+        "questions, so most of the gain is the removal of sampling noise that it could avoid."
     ),
     (
         "This shows that the pipeline distils: rollouts, teacher scores, update and evaluation fit together. "

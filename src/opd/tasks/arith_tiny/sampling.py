@@ -15,7 +15,7 @@ from opd.tasks.arith_tiny.problems import Chain
 from opd.tasks.arith_tiny.tokenizer import prompt_text
 from opd.tasks.arith_tiny.training import seeded
 
-LIMIT_TOKENS = 64  # the longest exact response takes 43
+LIMIT_TOKENS = 64  # the longest exact response takes 40
 RESPONSES_PER_BATCH = 500
 
 

@@ -25,7 +25,7 @@ ASSISTANT = "<Assistant>"
 THINK = "<think>"
 END_THINK = "</think>"
 
-LARGEST_CONTEXT = 512  # tokens; a prompt and a response of the task take 61 at most
+LARGEST_CONTEXT = 512  # tokens; a prompt and an exact response of the task take 58 at most
 
 TASK_WORDS = ("\n\n", "Compute", "\\boxed")
 COMMON_WORDS = (" the", " answer", " is", " step", " reason", " final", " within", "Please")
