@@ -201,6 +201,7 @@ def build(recipe: Recipe) -> Parts:
             student,
             recipe.objective,
             recipe.optimizer,
+            teacher=teacher,
             temperature=rollouts.temperature,
             largest_tokens=machine.micro_batch_tokens,
             chunk_tokens=machine.head_chunk_tokens,

@@ -18,7 +18,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from opd.models.load import LanguageModel
-from opd.models.logprobs import HEAD_CHUNK_TOKENS, token_logp
+from opd.models.logprobs import HEAD_CHUNK_TOKENS, at_kept, before_kept, head_logits, in_chunks, token_logp
 from opd.models.sequences import micro_batches
 from opd.records.errors import AnswerIsNo
 from opd.records.metrics import Gap
@@ -26,7 +26,7 @@ from opd.records.rollouts import ScoredRollout
 from opd.records.settings import Settings
 from opd.train.batch import Batch, collate, masked_sum
 from opd.train.masters import Masters
-from opd.train.objective import Objective, StudentView, TokenLoss
+from opd.train.objective import Divergence, Objective, StudentView, TokenLoss, TokenObjective
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -75,11 +75,15 @@ class Updater:
         objective: Objective,
         settings: OptimizerSettings,
         *,
+        teacher: LanguageModel | None = None,
         temperature: float = 1.0,
         largest_tokens: int = 16_384,
         chunk_tokens: int = HEAD_CHUNK_TOKENS,
     ) -> None:
+        if isinstance(objective, Divergence) and teacher is None:
+            raise ValueError(f"{objective.name} compares distributions and needs the teacher's model")
         self._student = student
+        self._teacher = teacher
         self._objective = objective
         self._settings = settings
         self._temperature = temperature
@@ -113,6 +117,17 @@ class Updater:
     def _accumulate(self, scored: Sequence[ScoredRollout], means: "_Means") -> None:
         dtype = torch.float64 if self._student.module.dtype == torch.float64 else torch.float32
         batch = collate(scored, device=self._student.device, dtype=dtype)
+        logp_BT, token_loss = self._loss(batch)
+        _check_finite(token_loss, batch, scored)
+        loss = masked_sum(token_loss.loss_BT, batch.keep_BT) / means.trained_tokens
+        loss.backward()
+        means.add(logp_BT, token_loss, batch)
+
+    def _loss(self, batch: Batch) -> tuple[torch.Tensor, TokenLoss]:
+        """The student's log-probabilities (nats, without gradient) and the objective's value a token."""
+        if isinstance(self._objective, Divergence):
+            return self._divergence(self._objective, batch)
+        assert isinstance(self._objective, TokenObjective), "there are two kinds of objective"
         logp_BT = token_logp(
             self._student,
             batch.ids_BT,
@@ -122,11 +137,27 @@ class Updater:
         )
         # the step's only update: the policy before it is the policy now, and no second forward pass is needed
         student = StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach())
-        token_loss = self._objective(student, batch)
-        _check_finite(token_loss, batch, scored)
-        loss = masked_sum(token_loss.loss_BT, batch.keep_BT) / means.trained_tokens
-        loss.backward()
-        means.add(logp_BT.detach(), token_loss, batch)
+        return logp_BT.detach(), self._objective(student, batch)
+
+    def _divergence(self, objective: Divergence, batch: Batch) -> tuple[torch.Tensor, TokenLoss]:
+        """Both heads over a chunk of tokens at a time; a whole distribution exists for one chunk alone."""
+        student, teacher = self._student, self._teacher
+        assert teacher is not None, "looked at in the constructor"
+
+        def of_chunk(
+            student_CH: torch.Tensor, teacher_CH: torch.Tensor, ids_C: torch.Tensor
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            student_logp_CV = (head_logits(student, student_CH) / self._temperature).log_softmax(dim=-1)
+            with torch.no_grad():
+                teacher_logp_CV = (head_logits(teacher, teacher_CH) / self._temperature).log_softmax(dim=-1)
+            sampled_C = student_logp_CV.detach().gather(-1, ids_C.unsqueeze(-1)).squeeze(-1)
+            return objective(student_logp_CV, teacher_logp_CV), sampled_C
+
+        with torch.no_grad():
+            teacher_NH, _ = before_kept(teacher, batch.ids_BT, batch.keep_BT)
+        student_NH, ids_N = before_kept(student, batch.ids_BT, batch.keep_BT)
+        loss_N, logp_N = in_chunks(of_chunk, student_NH, teacher_NH, ids_N, chunk_tokens=self._chunk_tokens)
+        return at_kept(logp_N, batch.keep_BT), TokenLoss(loss_BT=at_kept(loss_N, batch.keep_BT))
 
     def _move(self, rate: float) -> float:
         norm = torch.nn.utils.clip_grad_norm_(self._masters.parameters, self._settings.largest_gradient_norm)

@@ -12,10 +12,10 @@ import torch
 from pydantic import PositiveFloat
 
 from opd.train.batch import Batch
-from opd.train.objective import Objective, StudentView, TokenLoss
+from opd.train.objective import StudentView, TokenLoss, TokenObjective
 
 
-class K1PolicyGradient(Objective):
+class K1PolicyGradient(TokenObjective):
     """loss = -min(ratio · A, clip(ratio) · A) with A = -clamp(log student - log teacher)."""
 
     clip: PositiveFloat = 0.2
