@@ -10,35 +10,38 @@ from opd.models.chat import user_text
 from opd.records.places import SHIPPED
 
 
-def questions(name: str, shared: Path) -> list[Question]:
+@pytest.fixture(params=names())
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def questions(name: str, request: pytest.FixtureRequest) -> list[Question]:
     benchmark = find(name)
-    data = None if benchmark.data.startswith(SHIPPED) else shared / "data" / benchmark.data
-    return read_questions(benchmark, data)
+    if benchmark.data.startswith(SHIPPED):
+        return read_questions(benchmark)
+    shared: Path = request.getfixturevalue("shared")
+    return read_questions(benchmark, shared / "data" / benchmark.data)
 
 
-@pytest.mark.parametrize("name", names())
-def test_the_file_has_the_declared_digest_and_counts(name: str, shared: Path) -> None:
+def test_the_file_has_the_declared_digest_and_counts(name: str, questions: list[Question]) -> None:
     benchmark = find(name)
     assert benchmark.name == name
-    assert len(questions(name, shared)) == benchmark.questions == benchmark.rows
+    assert len(questions) == benchmark.questions == benchmark.rows
 
 
-@pytest.mark.parametrize("name", names())
-def test_every_gold_equals_itself_in_a_box(name: str, shared: Path) -> None:
-    golds = [question.gold for question in questions(name, shared)]
+def test_every_gold_equals_itself_in_a_box(questions: list[Question]) -> None:
+    golds = [question.gold for question in questions]
     with Grader() as grader:
         judgements = grader.grade([(f"so it is \\boxed{{{gold}}}", gold, False) for gold in golds])
     assert [gold for gold, judged in zip(golds, judgements, strict=True) if not judged.verdict.correct] == []
 
 
-@pytest.mark.parametrize("name", names())
-def test_no_two_prompts_and_no_two_ids_are_alike(name: str, shared: Path) -> None:
-    asked = questions(name, shared)
-    prompts = {user_text(find(name).prompt, question.problem) for question in asked}
-    assert len(prompts) == len({question.id for question in asked}) == len(asked)
+def test_no_two_prompts_and_no_two_ids_are_alike(name: str, questions: list[Question]) -> None:
+    prompts = {user_text(find(name).prompt, question.problem) for question in questions}
+    assert len(prompts) == len({question.id for question in questions}) == len(questions)
 
 
-@pytest.mark.parametrize("name", names())
 def test_the_protocol_repeats_and_a_smaller_one_is_another(name: str) -> None:
     benchmark = find(name)
     assert benchmark.protocol(grader="g").digest == find(name).protocol(grader="g").digest

@@ -50,7 +50,9 @@ def test_the_page_stands_alone_and_shows_the_numbers_of_its_files(
     folder, _ = demo
     page = (folder / "report.html").read_text()
     score = json.loads((folder / "scores" / "step-30" / "score.json").read_text())
-    assert f"{score['correct']:,}" in page or str(score["correct"]) in page
+    assert f"{score['mean']:.3f}" in page
+    assert f"{score['stderr']:.4f}" in page
+    assert f"{score['stderr_naive']:.4f}" in page
     assert "<script" not in page
     assert 'src="http' not in page
 

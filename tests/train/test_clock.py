@@ -74,10 +74,10 @@ def test_an_epoch_shorter_than_a_step_is_one_step() -> None:
 
 
 def test_steady_steps_fill_the_wall_clock_and_leave_the_reserve() -> None:
-    """Steps of 10 s, saves of 2 s, 100 s of which 20 are reserve: each further step asks for 1.2 · (10 + 2 · 2) s."""
-    settings = BudgetSettings(steps=MANY, max_wall_seconds=100, reserve_seconds=20)
+    """Steps of 10 s, saves of 2 s, 106 s of which 20 are reserve: each further step asks for 1.2 · (10 + 2 · 2) s."""
+    settings = BudgetSettings(steps=MANY, max_wall_seconds=106, reserve_seconds=20)
     run = FakeRun(settings, steps=[10.0] * 20, saves=[2.0] * 20)
-    # after 5 steps and 4 saves: 58 + 16.8 < 80; after 6 and 5: 70 + 16.8 >= 80
+    # after 5 steps and 4 saves: 58 + 16.8 < 86; after 6 and 5: 70 + 16.8 >= 86
     assert (run.cause, run.step, run.end) == (StopCause.WALL_CLOCK, 6, 72.0)
 
 

@@ -250,7 +250,7 @@ def test_the_student_comes_closer_to_its_teacher(make_recipe, tmp_path: Path) ->
     )
     _, reported = go(recipe, tmp_path / "run")
     kl = [line.kl for line in reported]
-    assert sum(kl[-5:]) < 0.7 * sum(kl[:5])
+    assert sum(kl[-5:]) < 0.85 * sum(kl[:5])  # .62 with this seed, .68 with another
 
 
 def test_without_rollouts_kept_there_is_no_table(make_recipe, tmp_path: Path) -> None:
