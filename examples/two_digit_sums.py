@@ -75,8 +75,9 @@ def main(out: Path, *sets: str) -> None:
     scores = {name: score(recipe, model, out, name=name) for name, model in models.items()}
     for name, found in scores.items():
         print(f"{name:10} {found.correct:3}/{found.samples} = {found.mean:.3f} ± {found.stderr:.3f}")
-    start, distilled = (read_results(out / "scores" / name, name=name) for name in ("start", "distilled"))
-    print(compare(start, distilled).verdict)
+    start, teacher, distilled = (read_results(out / "scores" / name, name=name) for name in models)
+    for other in (start, teacher):
+        print(compare(other, distilled).verdict)
 
 
 def write_sums(out: Path) -> None:

@@ -121,7 +121,10 @@ def independent_logp(folder: Path, prompt: tuple[int, ...], response: tuple[int,
 @pytest.mark.parametrize(
     ("recipe", "missing"),
     [
-        ("smollm2_dapo", ["student: model './models/smollm2'", "teacher: model './models/smollm2'", "dapo_math_unique"]),
+        (
+            "smollm2_dapo",
+            ["student: model './models/smollm2'", "teacher: model './models/smollm2'", "dapo_math_unique"],
+        ),
         ("smollm2_sums", ["student: model './models/smollm2'", "runs/sums/teacher", "runs/sums/train.jsonl"]),
         ("opd_math_1p5b", ["DeepSeek-R1-Distill-Qwen-1.5B@ad9f0ae0", "JustRL-DeepSeek-1.5B", "dapo_math_unique"]),
     ],

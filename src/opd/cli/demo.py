@@ -127,6 +127,7 @@ class _Demo:
     def _report(self, recipe: "Recipe", steps: list[int]) -> None:
         from opd.records.rollout_table import table_path
         from opd.records.scores import Comparison, Score
+        from opd.view.pictures import write_summary_picture
         from opd.view.report import write_report
         from opd.view.story import (
             EMBEDDED_CAVEATS,
@@ -164,6 +165,7 @@ class _Demo:
             caveats=EMBEDDED_CAVEATS,
         )
         write_report(root / "report.html", story)
+        write_summary_picture(root / "summary.svg", story)
 
     @contextmanager
     def _part(self, name: str, title: str) -> Iterator[None]:

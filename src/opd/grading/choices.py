@@ -30,20 +30,19 @@ def same_choice(answer: Sequence[Token], gold: Sequence[Token]) -> bool | None:
 
 
 def _choice(tokens: Sequence[Token]) -> Choice | None:
-    if not tokens:
+    """The letter that an answer begins with: alone, or marked as (C), C. or C: with its text behind it."""
+    opened = bool(tokens) and tokens[0].text == "("
+    inner = tokens[opened:]
+    if not inner or not _is_letter(inner[0]):
         return None
-    opened = tokens[0].text == "("
-    rest = tokens[1:] if opened else tokens
-    if not rest or not _is_letter(rest[0]):
+    letter, rest = inner[0], inner[1:]
+    marked = bool(rest) and rest[0].text in ({")"} if opened else _ENDS)
+    if opened and not marked:
         return None
-    letter, rest = rest[0], rest[1:]
-    marked = bool(rest) and rest[0].text in _ENDS and (opened or rest[0].text != ")" or True)
-    if opened and not (rest and rest[0].text == ")"):
+    text = rest[marked:]
+    if text and (not marked or text[0].text in _OPERATORS):
         return None
-    rest = rest[1:] if marked else rest
-    if rest and (not marked or rest[0].text in _OPERATORS):
-        return None
-    return Choice(letter=letter.text.upper(), alone=not rest, is_text=letter.kind is Kind.WORD)
+    return Choice(letter=letter.text.upper(), alone=not text, is_text=letter.kind is Kind.WORD)
 
 
 def _is_letter(token: Token) -> bool:

@@ -95,6 +95,8 @@ def _starts_factor(cursor: Cursor) -> bool:
         return True
     if cursor.at("|", "||"):
         return not cursor.bar_closes
+    if cursor.at("(") and _is_unit(cursor.peek(1)):
+        return False
     return cursor.is_kind(Kind.NAME, Kind.FUNCTION) or cursor.at(*_STARTS)
 
 

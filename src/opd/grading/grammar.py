@@ -45,7 +45,9 @@ MOST_ITEMS = 200
 
 _RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~=", "in")
 _SEPARATORS = (",", ";", "and", "or")
+_INEQUALITIES = frozenset(("<", ">", "<=", ">=", "!="))
 _SET_OPERATORS = ("cup", "cap", "setminus")
+_JOINED_CONDITIONS = {"cup": "or", "cap": "and"}  # x < 0 ∪ x > 3
 _END_OF_WORDS = frozenset((*_RELATIONS, *_SEPARATORS, ")", "]", "}", "\\}", "|"))
 _NEVER_A_UNIT_PREFIX = frozenset({"degree", "percent"})
 
@@ -65,9 +67,10 @@ def read(text: str, *, grouped: bool = True) -> Node:
 
 def _answer(cursor: Cursor) -> Node:
     items, joiner = [_item(cursor)], ""
-    while cursor.at(*_SEPARATORS):
-        while cursor.at(*_SEPARATORS):
+    while cursor.at(*_SEPARATORS) or (isinstance(items[-1], Relation) and cursor.at(*_JOINED_CONDITIONS)):
+        while cursor.at(*_SEPARATORS, *_JOINED_CONDITIONS):
             joiner = cursor.take().text
+        joiner = _JOINED_CONDITIONS.get(joiner, joiner)
         items.append(_item(cursor))
         if len(items) > MOST_ITEMS:
             raise Unreadable(f"it lists more than {MOST_ITEMS} items")
@@ -94,7 +97,8 @@ def _item(cursor: Cursor) -> Node:
     labels: list[str | None] = []
     while True:
         start = cursor.position
-        members.append(_set(cursor))
+        follows_inequality = bool(operators) and operators[-1] in _INEQUALITIES
+        members.append(_ratio(cursor) if follows_inequality else _set(cursor))
         labels.append(_label(cursor.span(start)))
         if not cursor.at(*_RELATIONS):
             return _chain(members, operators, labels)
@@ -178,6 +182,10 @@ def _unit_parts(cursor: Cursor) -> list[tuple[str, int]]:
         elif cursor.at("/") and following is not None and following.kind is Kind.WORD:
             cursor.take()
             sign = -1
+        elif cursor.at("(") and following is not None and following.kind is Kind.WORD:  # 12 (cm)
+            cursor.take()
+            parts += _unit_parts(cursor)
+            cursor.expect(")")
         elif not (cursor.at(".") and parts and cursor.take_if(".")):
             return parts
 

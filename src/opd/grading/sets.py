@@ -136,7 +136,8 @@ def as_set(  # noqa: PLR0911  # one return for each kind of description
         case Relation():
             return _condition(node)
         case Listing(items, joiner):
-            operator = "cap" if (comma if joiner == "," else joiner) == "and" else "cup"
+            conditions = all(isinstance(item, Relation) for item in items)  # of sets side by side, the union is meant
+            operator = "cap" if conditions and (comma if joiner == "," else joiner) == "and" else "cup"
             result = as_set(items[0])
             for item in items[1:]:
                 result = _combined(operator, result, as_set(item))

@@ -218,7 +218,7 @@ def _same_values(answer: Node, gold: Node, arithmetic: Arithmetic) -> bool:  # n
         return _same_quantities(answer, gold, arithmetic)
     if isinstance(answer, Ratio) or isinstance(gold, Ratio):
         return _same_ratios(answer, gold, arithmetic)
-    if contains(answer, Matrix) or contains(gold, Matrix):
+    if _is_matrix(answer) or _is_matrix(gold):
         return _same_matrices(answer, gold, arithmetic)
     if isinstance(answer, Brackets) or isinstance(gold, Brackets):
         return _same_tuples(answer, gold, arithmetic)
@@ -291,10 +291,17 @@ def _same_matrices(answer: Node, gold: Node, arithmetic: Arithmetic) -> bool:
     return all(arithmetic.equal(entry, partner) for entry, partner in pairs)
 
 
+def _is_matrix(node: Node) -> bool:
+    return isinstance(node, Matrix) or (isinstance(node, Product) and contains(node, Matrix))
+
+
 def _matrix(node: Node) -> Matrix | None:
-    """A matrix, or a number times a matrix, as one matrix."""
+    """A matrix, a number times a matrix, or rows in brackets in brackets, as one matrix."""
     if isinstance(node, Matrix):
         return node
+    if isinstance(node, Brackets):
+        rows = tuple(row.items for row in node.items if isinstance(row, Brackets))
+        return Matrix(rows) if len(rows) == len(node.items) else None
     if not isinstance(node, Product):
         return None
     matrices = [factor for factor in node.factors if isinstance(factor, Matrix)]
