@@ -41,6 +41,7 @@ def notes(recipe: Recipe, *, rows: int) -> list[str]:
         f"at most {steps:,} steps × {asked.prompts_per_step} prompts: {share:.1%} of {rows:,} rows will be seen"
         + ("" if recipe.data.shuffle or share == 1 else ", always the same first ones (data.shuffle = false)")
     ]
+    said += recipe.objective.notes()
     if recipe.student.dtype == "bfloat16":
         said.append("the student computes in bfloat16 from float32 master weights")
     return said

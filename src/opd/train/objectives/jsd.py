@@ -17,7 +17,7 @@ class JSD(Divergence):
     """loss = β KL(p || m) + (1 - β) KL(q || m) with m = β p + (1 - β) q, p the teacher and q the student."""
 
     beta: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Weight of the teacher. Near 0 the loss is about β times the forward KL, near 1 about 1 - β times the reverse."""
+    """Weight of the teacher. Near 0 the loss is about β × the forward KL, near 1 about (1 - β) × the reverse."""
 
     def __call__(self, student_logp_NV: torch.Tensor, teacher_logp_NV: torch.Tensor) -> torch.Tensor:
         mixture_logp_NV = torch.logaddexp(

@@ -1,8 +1,8 @@
 """KL(teacher || student) on the teacher's likeliest tokens, with the rest as one cell.
 
 The variant that the reference recipe offers leaves the rest out and floors the sum at zero; `tail = "none"`
-reproduces it. Its optimum is p / P on the candidates: the student's mass off them is driven to zero; and where
-the student has more mass on them than the teacher, the floor deletes the gradient (faults E12).
+reproduces it. Nothing then holds the student's mass off the candidates: it shrinks until the sum would be
+negative, where the floor deletes the gradient (identity I7, faults E12).
 """
 
 from typing import Literal
@@ -35,8 +35,10 @@ class TopKForwardKL(Divergence):
         if self.tail == "exact":
             return []
         return [
-            'objective.tail = "none": at the optimum the student gives no probability to tokens outside the teacher\'s '
-            f"{self.k} likeliest, and where it has more mass on them than the teacher its gradient is zero"
+            (
+                f"objective.tail = \"none\": nothing holds the student's probability outside the teacher's {self.k} "
+                "likeliest tokens, and where it has more on them than the teacher its gradient is zero"
+            )
         ]
 
 
