@@ -99,7 +99,7 @@ class MachineSettings(Settings):
     """CPU threads; 1 is the fastest for small models and makes a run repeat bit for bit."""
     micro_batch_tokens: PositiveInt = 16_384
     """Positions of one forward and backward pass, padding included."""
-    head_chunk_tokens: PositiveInt = 2_048
+    head_chunk_tokens: PositiveInt = 128
     """Tokens whose logits exist at once."""
 
 
