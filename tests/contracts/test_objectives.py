@@ -20,7 +20,7 @@ from opd.train.recipe import Recipe
 V = 7
 B, T = 5, 9
 TOKEN_OBJECTIVES = [name for name in names() if issubclass(find(name), TokenObjective)]
-KNOWN = ("behaviour_logp_BT", "teacher_logp_BT")
+KNOWN = ("behaviour_logp_BT", "teacher_logp_BT", "advantage_BT")
 
 
 class Whitened(TokenObjective):
@@ -56,6 +56,7 @@ def batch_of(seed: int = 0, *, dtype: torch.dtype = torch.float64) -> tuple[Stud
         keep_BT=uniform(0, 1) < 0.67,
         behaviour_logp_BT=logp_BT + uniform(-0.05, 0.05),
         teacher_logp_BT=uniform(-14, -0.1),
+        advantage_BT=uniform(-1, 1),
     )
     return StudentView(logp_BT=logp_BT.requires_grad_(True), old_logp_BT=logp_BT.detach() + uniform(-0.1, 0.1)), batch
 
@@ -122,6 +123,7 @@ def test_every_token_has_one_finite_value(objective: TokenObjective) -> None:
         keep_BT=torch.ones(4, 4, dtype=torch.bool),
         behaviour_logp_BT=logp_BT.clone(),
         teacher_logp_BT=teacher_BT.clone(),
+        advantage_BT=torch.zeros_like(teacher_BT),
     )
     unmoved = StudentView(logp_BT=logp_BT.clone().requires_grad_(True), old_logp_BT=logp_BT.clone())
     for view, tokens in ((student, batch), (unmoved, wide)):
@@ -283,6 +285,7 @@ def test_a_bigram_student_is_brought_to_a_bigram_teacher(objective: TokenObjecti
             keep_BT=torch.ones_like(ids_BT, dtype=torch.bool),
             behaviour_logp_BT=torch.zeros_like(teacher_BT),
             teacher_logp_BT=teacher_BT,
+            advantage_BT=torch.zeros_like(teacher_BT),
         )
         view, batch = bigram_view(table_VV, batch)
         batch = replace(batch, behaviour_logp_BT=view.old_logp_BT)

@@ -60,6 +60,8 @@ class ScoredRollout:
 
     rollout: Rollout
     teacher_logp: tuple[float, ...]
+    reward: float | None = None  # of the whole answer; null where there is no task reward, or its grader failed
+    advantage: float = 0.0  # the reward against its siblings', weighted
 
     def __post_init__(self) -> None:
         if len(self.teacher_logp) != len(self.rollout.token_ids):

@@ -20,6 +20,7 @@ class Batch:
     keep_BT: torch.Tensor  # true where a token is trained
     behaviour_logp_BT: torch.Tensor  # nats, the sampler's
     teacher_logp_BT: torch.Tensor  # nats
+    advantage_BT: torch.Tensor  # of the task reward, the same at each token of a rollout; 0 without one
 
 
 def collate(scored: Sequence[ScoredRollout], *, device: torch.device, dtype: torch.dtype) -> Batch:
@@ -30,6 +31,9 @@ def collate(scored: Sequence[ScoredRollout], *, device: torch.device, dtype: tor
         keep_BT=rectangle.keep_BT,
         behaviour_logp_BT=spread([one.rollout.logp for one in scored], rectangle.keep_BT, dtype=dtype),
         teacher_logp_BT=spread([one.teacher_logp for one in scored], rectangle.keep_BT, dtype=dtype),
+        advantage_BT=spread(
+            [[one.advantage] * len(one.rollout.token_ids) for one in scored], rectangle.keep_BT, dtype=dtype
+        ),
     )
 
 

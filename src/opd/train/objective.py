@@ -50,6 +50,9 @@ class Objective(Settings):
     needs_full_support: ClassVar[bool] = True
     """Whether rollouts must come from the whole softmax that is scored (no top_p, no top_k; faults E43)."""
 
+    takes_reward: ClassVar[bool] = False
+    """Whether a task reward changes anything; with any other objective it is refused."""
+
     @property
     def name(self) -> str:
         """The file's name."""
