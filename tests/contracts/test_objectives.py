@@ -57,6 +57,7 @@ def batch_of(seed: int = 0, *, dtype: torch.dtype = torch.float64) -> tuple[Stud
         behaviour_logp_BT=logp_BT + uniform(-0.05, 0.05),
         teacher_logp_BT=uniform(-14, -0.1),
         advantage_BT=uniform(-1, 1),
+        weight_BT=torch.ones(B, T, dtype=dtype),
     )
     return StudentView(logp_BT=logp_BT.requires_grad_(True), old_logp_BT=logp_BT.detach() + uniform(-0.1, 0.1)), batch
 
@@ -124,6 +125,7 @@ def test_every_token_has_one_finite_value(objective: TokenObjective) -> None:
         behaviour_logp_BT=logp_BT.clone(),
         teacher_logp_BT=teacher_BT.clone(),
         advantage_BT=torch.zeros_like(teacher_BT),
+        weight_BT=torch.ones_like(teacher_BT),
     )
     unmoved = StudentView(logp_BT=logp_BT.clone().requires_grad_(True), old_logp_BT=logp_BT.clone())
     for view, tokens in ((student, batch), (unmoved, wide)):
@@ -286,6 +288,7 @@ def test_a_bigram_student_is_brought_to_a_bigram_teacher(objective: TokenObjecti
             behaviour_logp_BT=torch.zeros_like(teacher_BT),
             teacher_logp_BT=teacher_BT,
             advantage_BT=torch.zeros_like(teacher_BT),
+            weight_BT=torch.ones_like(teacher_BT),
         )
         view, batch = bigram_view(table_VV, batch)
         batch = replace(batch, behaviour_logp_BT=view.old_logp_BT)

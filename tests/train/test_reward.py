@@ -89,6 +89,7 @@ def views(*, k1_V: torch.Tensor, advantage_V: torch.Tensor, ratio_V: torch.Tenso
         behaviour_logp_BT=logp_BT,
         teacher_logp_BT=logp_BT - k1_V,
         advantage_BT=advantage_V.unsqueeze(0),
+        weight_BT=torch.ones(1, V),
     )
 
 

@@ -220,6 +220,7 @@ def test_junk_outside_the_mask_changes_no_weight_gradient(load, make_scored, jun
             behaviour_logp_BT=batch.behaviour_logp_BT,
             teacher_logp_BT=teacher_BT,
             advantage_BT=torch.zeros_like(teacher_BT),
+            weight_BT=torch.ones_like(teacher_BT),
         )
         logp_BT = token_logp(student, batch.ids_BT, batch.keep_BT)
         view = StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach())

@@ -136,6 +136,14 @@ def publish(folder: Path) -> Iterator[Path]:
     _sync(folder.parent)
 
 
+def discard(folder: Path) -> None:
+    """The folder is gone. It loses its name first, so that what a crash leaves of it is never taken for whole."""
+    partial = folder.with_name(f"{folder.name}{PARTIAL}")
+    shutil.rmtree(partial, ignore_errors=True)
+    folder.replace(partial)
+    shutil.rmtree(partial)
+
+
 def is_complete(folder: Path) -> bool:
     """Whether the folder was published: its mark is there, and every file that it names still is."""
     mark = folder / COMPLETE

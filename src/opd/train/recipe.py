@@ -32,6 +32,7 @@ from opd.records.rollouts import Prompt
 from opd.records.settings import Settings, validated
 from opd.train import objective as objectives
 from opd.train.clock import Budget, BudgetSettings
+from opd.train.credit import CreditSettings
 from opd.train.data import DataSettings, read_prompts
 from opd.train.objective import Objective
 from opd.train.order import PromptOrder
@@ -131,6 +132,7 @@ class Recipe(Settings):
     rollouts: RolloutSettings
     objective: SerializeAsAny[Objective]
     """`name`, and the settings of that objective."""
+    credit: CreditSettings = CreditSettings()
     reward: RewardSettings | None = None
     """Correctness beside the teacher; left out, no grader is started."""
     optimizer: OptimizerSettings
