@@ -48,7 +48,10 @@ def test_a_whole_directory_is_found_as_it_was_named(copy, monkeypatch):
 
 @pytest.mark.parametrize("reference", ["./none", "/none", "~/none", "none", "a/b/c"])
 def test_what_can_only_be_a_directory_is_not_looked_for_elsewhere(reference):
-    assert refusal(reference) == f"model {reference!r}: no such directory"
+    assert (
+        refusal(reference)
+        == f"model {reference!r}: no such directory; name a model directory, or owner/name on the hub"
+    )
 
 
 def test_a_hub_name_that_can_not_be_fetched_is_refused_with_what_to_do():

@@ -30,7 +30,7 @@ def test_all_that_is_missing_is_said_at_once(make_recipe, tmp_path: Path) -> Non
     )
     memory = f"{20e12 / GIB:.1f} GiB, cpu has {memory_bytes('cpu') / GIB:.1f} GiB"
     assert lacks(recipe) == [
-        f"student: model '{tmp_path}/no-student': no such directory",
+        f"student: model '{tmp_path}/no-student': no such directory; name a model directory, or owner/name on the hub",
         f"teacher: {tmp_path} has no config.json: it is not a Hugging Face model directory",
         f"training data: data '{tmp_path}/none.jsonl': no such file",
         f"memory: weights, optimizer state and gradients take {memory}",
@@ -111,13 +111,23 @@ def test_parameters_are_counted_from_the_files_and_taken_from_the_recipe_where_t
 @pytest.mark.parametrize(
     ("prompts_per_step", "sets", "rows", "note"),
     [
-        (2, ["budget.steps=2057"], 15_285, "at most 2,057 steps × 2 prompts: 26.9% of 15,285 rows will be seen"),
-        (16, ["budget.steps=500"], 2_000, "at most 500 steps × 16 prompts: 100.0% of 2,000 rows will be seen"),
+        (
+            2,
+            ["budget.steps=2057"],
+            15_285,
+            "at most 2,057 steps × 2 prompts: 4,114 of 15,285 rows (26.9%) will be seen",
+        ),
+        (
+            16,
+            ["budget.steps=500"],
+            2_000,
+            "at most 500 steps × 16 prompts: 2,000 of 2,000 rows (100.0%) will be seen",
+        ),
         (
             16,
             ["budget.steps=500", "budget.epochs=1"],
             2_000,
-            "at most 125 steps × 16 prompts: 100.0% of 2,000 rows will be seen",
+            "at most 125 steps × 16 prompts: 2,000 of 2,000 rows (100.0%) will be seen",
         ),
     ],
 )

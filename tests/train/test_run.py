@@ -91,8 +91,8 @@ def test_a_machine_that_lacks_something_is_told_all_of_it_and_nothing_is_created
         prepare(recipe, tmp_path / "run")
     assert str(refusal.value).splitlines() == [
         "the recipe is fine, but this machine lacks what it needs:",
-        f"  - student: model '{tmp_path}/none': no such directory",
-        f"  - teacher: model '{tmp_path}/none': no such directory",
+        f"  - student: model '{tmp_path}/none': no such directory; name a model directory, or owner/name on the hub",
+        f"  - teacher: model '{tmp_path}/none': no such directory; name a model directory, or owner/name on the hub",
     ]
     assert not (tmp_path / "run").exists()
 

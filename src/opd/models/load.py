@@ -58,7 +58,9 @@ def find_model(reference: str, revision: str | None = None) -> Path:
     path = locate(reference)
     if not path.is_dir():
         if reference.startswith((SHIPPED, ".", "/", "~")) or reference.count("/") != 1:
-            raise AskedWrongly(f"model {reference!r}: no such directory")
+            raise AskedWrongly(
+                f"model {reference!r}: no such directory; name a model directory, or owner/name on the hub"
+            )
         path = _fetched(reference, revision)
     if path.name.endswith(PARTIAL):
         raise AskedWrongly(f"{path} is a checkpoint that was never finished; take a published one")
@@ -114,12 +116,13 @@ def _fetched(repository: str, revision: str | None) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     name = f"{repository}@{revision}" if revision else repository
+    fetch = f"hf download {repository}" + (f" --revision {revision}" if revision else "")
     try:
         path = Path(snapshot_download(repository, revision=revision, allow_patterns=_FETCHED))
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         raise AskedWrongly(
             f"model {name!r}: no such directory here, not in the hub's local cache, and the hub did not give it "
-            f"({type(error).__name__}); fetch it where there is a network (`hf download {repository}`) and name "
+            f"({type(error).__name__}); fetch it where there is a network (`{fetch}`) and name "
             "the directory"
         ) from error
     if revision and not path.name.startswith(revision):

@@ -38,7 +38,8 @@ def notes(recipe: Recipe, *, rows: int) -> list[str]:
     order = PromptOrder(rows=rows, seed=recipe.order_seed)
     share = order.coverage(steps, prompts_per_step=asked.prompts_per_step)
     said = [
-        f"at most {steps:,} steps × {asked.prompts_per_step} prompts: {share:.1%} of {rows:,} rows will be seen"
+        f"at most {steps:,} steps × {asked.prompts_per_step} prompts: {round(share * rows):,} of {rows:,} rows "
+        f"({share:.1%}) will be seen"
         + ("" if recipe.data.shuffle or share == 1 else ", always the same first ones (data.shuffle = false)")
     ]
     if recipe.student.dtype == "bfloat16":
