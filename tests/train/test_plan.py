@@ -29,8 +29,9 @@ def test_all_that_is_missing_is_said_at_once(make_recipe, tmp_path: Path) -> Non
         f"data.path={tmp_path}/none.jsonl",
     )
     memory = f"{20e12 / GIB:.1f} GiB, cpu has {memory_bytes('cpu') / GIB:.1f} GiB"
+    where_else = "name a model directory, or owner/name on the hub"
     assert lacks(recipe) == [
-        f"student: model '{tmp_path}/no-student': no such directory; name a model directory, or owner/name on the hub",
+        f"student: model '{tmp_path}/no-student': no such directory; {where_else}",
         f"teacher: {tmp_path} has no config.json: it is not a Hugging Face model directory",
         f"training data: data '{tmp_path}/none.jsonl': no such file",
         f"memory: weights, optimizer state and gradients take {memory}",

@@ -54,7 +54,11 @@ def evaluate(
 
 
 def _closing(score: "Score", out: Path) -> str:
+    from opd.evaluate.intervals import wilson
+
     error = "" if score.stderr is None else f" ± {score.stderr:.4f}"
+    if score.correct in {0, score.samples} and (bounds := wilson(score.correct and score.questions, score.questions)):
+        error = f", which leaves room for {bounds[0]:.2f} to {bounds[1]:.2f} (Wilson, on questions)"
     return (
         f"{score.benchmark}: {score.correct}/{score.samples} = {score.mean:.4f}{error} "
         f"({score.questions} questions × {score.protocol.samples_per_question}, error clustered by question; "
