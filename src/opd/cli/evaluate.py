@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.paths import UserPath
+
 if TYPE_CHECKING:
     from opd.records.scores import Score
 
@@ -14,10 +16,8 @@ if TYPE_CHECKING:
 @click.option(
     "--model", required=True, help="A model directory, opd:<task>/<name>, or owner/name@revision on the hub."
 )
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="Folder of the score; goes on with its own."
-)
-@click.option("--data", type=click.Path(path_type=Path), help="The benchmark's file, when it is elsewhere.")
+@click.option("--out", required=True, type=UserPath(), help="Folder of the score; goes on with its own.")
+@click.option("--data", type=UserPath(), help="The benchmark's file, when it is elsewhere.")
 @click.option("--questions", type=int, help="Only the first N questions: another protocol.")
 @click.option("--samples", type=int, help="Only the first N samples of each: another protocol.")
 @click.option(

@@ -4,6 +4,7 @@ Exit 0: done; 1: the answer is no, or the work could not be finished; 2: asked w
 """
 
 import os
+import signal
 import sys
 
 import click
@@ -38,7 +39,9 @@ for verb in (demo, train, evaluate, compare, score, show, task):
 
 def main() -> None:
     """Runs the command line and exits."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a late Ctrl-C has nothing left to end
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

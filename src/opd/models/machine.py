@@ -8,13 +8,15 @@ import torch
 import transformers
 
 import opd
+from opd.records.errors import AskedWrongly
 
 
 def choose_device(asked: str) -> str:
     """`cuda` or `cpu`: `auto` takes the GPU when there is one."""
-    if asked != "auto":
-        return asked
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    there_is_one = torch.cuda.is_available()
+    if asked == "cuda" and not there_is_one:
+        raise AskedWrongly("device = cuda, and this machine has no CUDA device that torch sees; set it to cpu")
+    return asked if asked != "auto" else "cuda" if there_is_one else "cpu"
 
 
 def describe(device: str) -> dict[str, str]:

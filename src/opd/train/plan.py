@@ -3,14 +3,13 @@
 `lacks` is what makes the run impossible here; `notes` is what a person should know before spending the time.
 """
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
 from opd.models.load import find_model
 from opd.models.machine import choose_device, memory_bytes
+from opd.models.weights import parameters_in
 from opd.records.errors import AskedWrongly
 from opd.train.data import check_data
 from opd.train.order import PromptOrder
@@ -21,14 +20,20 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
 
 
 def lacks(recipe: Recipe) -> list[str]:
-    """Everything that the recipe needs and this machine does not have; empty when the run can start."""
-    missing = [
-        _fault(lambda: find_model(recipe.student.model, recipe.student.revision), "student"),
-        _fault(lambda: find_model(recipe.teacher.model, recipe.teacher.revision), "teacher"),
+    """Everything that the recipe needs and this machine does not have; empty when the run can start.
+
+    A model on the hub is fetched only when nothing else is lacking.
+    """
+    here = [
         _fault(lambda: check_data(recipe.data), "training data"),
         _memory(recipe),
     ]
-    return [fault for fault in missing if fault]
+    fetch = not any(here)
+    models = [
+        _fault(lambda: find_model(recipe.student.model, recipe.student.revision, fetch=fetch), "student"),
+        _fault(lambda: find_model(recipe.teacher.model, recipe.teacher.revision, fetch=fetch), "teacher"),
+    ]
+    return [fault for fault in (*models, *here) if fault]
 
 
 def notes(recipe: Recipe, *, rows: int) -> list[str]:
@@ -61,17 +66,16 @@ def state_bytes(settings: ModelSettings, parameters: int, *, trained: bool) -> i
 
 
 def _memory(recipe: Recipe) -> str | None:
-    device = choose_device(recipe.machine.device)
     student, teacher = _parameters(recipe.student), _parameters(recipe.teacher)
     needed = (
         None
         if student is None or teacher is None
         else state_bytes(recipe.student, student, trained=True) + state_bytes(recipe.teacher, teacher, trained=False)
     )
-    amount = "" if needed is None else f" with at least {needed / GIB:.0f} GiB"
-    if device == "cuda" and not torch.cuda.is_available():
-        what = f"a CUDA device{amount}; this machine has none"
-        return f"device: the recipe asks for {what}"
+    if recipe.machine.device == "cuda" and not torch.cuda.is_available():
+        amount = "" if needed is None else f" with at least {needed / GIB:.0f} GiB"
+        return f"device: the recipe asks for a CUDA device{amount}; this machine has none"
+    device = choose_device(recipe.machine.device)
     has = memory_bytes(device)
     if needed is not None and needed > has:
         return (
@@ -82,19 +86,11 @@ def _memory(recipe: Recipe) -> str | None:
 
 
 def _parameters(settings: ModelSettings) -> int | None:
-    """Counted from the safetensors headers of the model's directory; as the recipe says where there is none."""
+    """Counted from the headers of the model's weights; as the recipe says where there are none on this machine."""
     try:
-        folder = find_model(settings.model, settings.revision)
+        return parameters_in(find_model(settings.model, settings.revision, fetch=False))
     except AskedWrongly:
         return settings.parameters
-    return sum(_tensors(path) for path in folder.glob("*.safetensors"))
-
-
-def _tensors(weights: Path) -> int:
-    with weights.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
-    return sum(int(torch.Size(shape).numel()) for shape in shapes)
 
 
 def _fault(check: Callable[[], object], what: str) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from opd.records.errors import AnswerIsNo, AskedWrongly
-from opd.records.files import write_json
+from opd.records.files import check_writable, write_json
 from opd.records.metrics import RunSummary, StepMetrics
 from opd.train.loop import train
 from opd.train.plan import lacks
@@ -61,6 +61,7 @@ def run(
 
 def check_free(out: Path) -> None:
     """Nothing, when the folder can take a new run: a run never writes over another."""
+    check_writable(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise AskedWrongly(f"{out} exists and is not empty; a run never writes over another: name a new folder")
     free = shutil.disk_usage(next(parent for parent in (out, *out.absolute().parents) if parent.exists())).free
