@@ -87,6 +87,43 @@ def test_an_evaluation_that_is_asked_wrongly_leaves_no_score(
     assert not (out / "score.json").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [TRAIN, ["evaluate", "arith_tiny", "--model", "opd:arith_tiny/student", "--quiet"], ["demo", "--quiet"]],
+)
+@pytest.mark.parametrize("place", ["file/inside", "file", "link/inside", "x" * 300])
+def test_a_place_that_can_be_no_folder_is_refused_before_anything_is_loaded(
+    arguments: list[str], place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    assert run([*arguments, "--out", str(tmp_path / place)]) == 2
+    assert "name another place" in (message := said(capsys)) or "name a new folder" in message
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("optimizer.lr=1e300", "optimizer.lr"),
+        ("machine.threads=1000000", "machine.threads"),
+        ("rollouts.per_prompt=1000000000000", "rollouts.per_prompt"),
+        ("machine.head_chunk_tokens=100000000000000000000000000", "machine.head_chunk_tokens"),
+        ("rollouts.temperature=1e30", "rollouts.temperature"),
+        ("seed=" + "9" * 5000, "seed"),
+        ("seed=" + "[" * 5000, "seed"),
+        ("machine.device=tpu", "machine.device"),
+    ],
+)
+def test_a_number_beyond_all_reason_is_refused(
+    setting: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert run([*TRAIN, "--out", str(out), "--set", setting]) == 2
+    assert words in said(capsys)
+    assert not out.exists()
+
+
 def test_a_run_never_writes_over_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "metrics.jsonl").write_text("precious\n")
     assert run([*TRAIN, "--out", str(tmp_path)]) == 2

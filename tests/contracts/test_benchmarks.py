@@ -20,6 +20,9 @@ def questions(name: str, request: pytest.FixtureRequest) -> list[Question]:
     benchmark = find(name)
     if benchmark.data.startswith(SHIPPED):
         return read_questions(benchmark)
+    own = Path(__file__).parents[2] / "data" / benchmark.data
+    if own.is_file():
+        return read_questions(benchmark, own)
     shared: Path = request.getfixturevalue("shared")
     return read_questions(benchmark, shared / "data" / benchmark.data)
 

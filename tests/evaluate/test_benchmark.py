@@ -62,6 +62,12 @@ def test_an_empty_gold_is_refused_when_the_file_is_read(tmp_path: Path, gold: st
         read_questions(declared(path), path)
 
 
+def test_an_id_that_stands_twice_is_refused_before_anything_is_sampled(tmp_path: Path) -> None:
+    path = written(tmp_path, [*ROWS[:4], ROWS[4] | {"id": "q0"}])
+    with pytest.raises(AskedWrongly, match="1 ids stand there more than once, q0 first"):
+        read_questions(declared(path), path)
+
+
 def test_a_row_without_a_field_is_named(tmp_path: Path) -> None:
     rows = [dict(row) for row in ROWS]
     del rows[3]["problem"]

@@ -159,6 +159,25 @@ def test_a_row_that_stands_twice_is_refused(model: Any, tmp_path: Path) -> None:
         evaluated(model, Scripted(model.tokenizer, right_half_of_the_time), out)
 
 
+def test_a_folder_in_which_another_process_is_at_work_is_refused(model: Any, tmp_path: Path) -> None:
+    """Two at once would each write its rows, and leave every row twice."""
+    from opd.records.files import alone
+
+    out = tmp_path / "out"
+    out.mkdir()
+    with alone(out), pytest.raises(AskedWrongly, match="another process is at work"):
+        evaluated(model, Scripted(model.tokenizer, right_half_of_the_time), out)
+    assert list(out.iterdir()) == []
+    assert evaluated(model, Scripted(model.tokenizer, right_half_of_the_time), out).samples == 12
+
+
+def test_what_a_crash_left_of_a_first_write_does_not_stand_in_the_way(model: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "protocol.json.partial").write_text("{")
+    assert evaluated(model, Scripted(model.tokenizer, right_half_of_the_time), out).samples == 12
+
+
 def test_a_failed_grader_means_no_score_until_it_is_settled(
     model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_symbolic_comparison_works_from_a_thread_other_than_main_E70():
     assert found == [Verdict.CORRECT, Verdict.CORRECT, Verdict.WRONG, Verdict.CORRECT]
 
 
+@pytest.mark.patient
 def test_a_comparison_that_never_ends_is_a_failure_of_the_grader_and_not_a_wrong_answer_E70():
     with Grader(limits=Limits(workers=1, seconds=1.0)) as grader:
         endless, after = grader.grade(

@@ -88,6 +88,7 @@ def test_replies_come_in_the_order_of_the_cases(misbehaving):
         ("maybe", "TypeError: misbehaving:grade returned 'yes', which is no bool"),
     ],
 )
+@pytest.mark.patient
 def test_a_case_that_fails_is_tried_twice_reported_and_harms_no_other(misbehaving, response, reason):
     with pool(memory_bytes=64 << 20) as workers:
         before, failed, after = workers.run(cases("right", response, "right"))
@@ -118,6 +119,7 @@ def test_no_worker_starts_before_the_first_case(misbehaving):
     assert not misbehaving.exists()
 
 
+@pytest.mark.patient
 def test_a_closed_pool_leaves_no_process_and_no_zombie_behind(misbehaving):
     with pool(workers=2) as workers:
         workers.run(cases("right", "right", "hang"))
@@ -187,6 +189,7 @@ def test_a_grader_that_cannot_be_imported_is_asked_wrongly(misbehaving, grader, 
     assert workers.process_ids == ()
 
 
+@pytest.mark.patient
 def test_an_orphan_ends_itself_even_in_the_middle_of_a_case(misbehaving, tmp_path):
     """The parent is killed outright and can't tidy up; its worker is then alone with an endless case."""
     program = (

@@ -48,7 +48,10 @@ def test_a_whole_directory_is_found_as_it_was_named(copy, monkeypatch):
 
 @pytest.mark.parametrize("reference", ["./none", "/none", "~/none", "none", "a/b/c"])
 def test_what_can_only_be_a_directory_is_not_looked_for_elsewhere(reference):
-    assert refusal(reference) == f"model {reference!r}: no such directory"
+    assert (
+        refusal(reference)
+        == f"model {reference!r}: no such directory; name a model directory, or owner/name on the hub"
+    )
 
 
 def test_a_hub_name_that_can_not_be_fetched_is_refused_with_what_to_do():
@@ -270,3 +273,63 @@ def test_a_shard_that_the_index_names_and_the_folder_lacks_is_refused(random_mod
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weights}))
     with pytest.raises(AskedWrongly, match=r"lacks model-00002-of-00002.safetensors"):
         find_model(str(folder))
+
+
+def test_a_tensor_that_is_missing_is_refused_and_not_made_up(random_models, tmp_path):
+    """E69: transformers would fill it with random numbers, and every score would be another one."""
+    folder = tmp_path / "model"
+    shutil.copytree(random_models / "student", folder)
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["model.layers.0.mlp.up_proj.weight"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(AskedWrongly, match=r"1 tensors .* missing .*model.layers.0.mlp.up_proj.weight"):
+        load_model(find_model(str(folder)), dtype="float32", device="cpu")
+
+
+STRANGE = [
+    ("config.json", {"model_type": "no_such_architecture"}),
+    ("config.json", {"model_type": "bert"}),
+    ("config.json", {"model_type": None}),
+    ("config.json", {"hidden_size": "big"}),
+    ("config.json", {"hidden_size": 48}),
+    ("config.json", {"vocab_size": 100}),
+    ("config.json", {"eos_token_id": "x"}),
+    ("config.json", {"num_hidden_layers": 7}),
+    ("config.json", {"logit_scale": [1]}),
+    ("tokenizer.json", {"model": 1}),
+    ("tokenizer_config.json", {"model_max_length": "long"}),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), STRANGE)
+def test_a_directory_whose_parts_do_not_fit_is_a_line(random_models, tmp_path, name, change):
+    """Whatever transformers, tokenizers or safetensors raise: a line with the directory, or it loads."""
+    folder = tmp_path / "model"
+    shutil.copytree(random_models / "student", folder)
+    values = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(values | change))
+    if name == "tokenizer_config.json":  # a length that nothing here reads
+        load_model(find_model(str(folder)), dtype="float32", device="cpu")
+        return
+    with pytest.raises(AskedWrongly) as refused:
+        load_model(find_model(str(folder)), dtype="float32", device="cpu")
+    assert str(folder) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "header", [{"a": 5}, {"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, "q"]}}, [1], {}]
+)
+def test_a_header_that_is_no_header_is_damage(random_models, tmp_path, header):
+    folder = tmp_path / "model"
+    shutil.copytree(random_models / "student", folder)
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text)
+    with pytest.raises(AskedWrongly, match="is damaged"):
+        find_model(str(folder))
+
+
+@pytest.mark.parametrize("name", ["a b/c", "é/ü", "owner/name/more", "name"])
+def test_what_can_be_no_hub_name_is_no_directory(name):
+    with pytest.raises(AskedWrongly, match="no such directory"):
+        find_model(name)

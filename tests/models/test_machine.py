@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from opd.models.machine import choose_device, describe, memory_bytes, peak_bytes, synchronise
+from opd.records.errors import AskedWrongly
 
 
 def kernel_bytes(file: str, field: str) -> int:
@@ -32,9 +33,13 @@ def test_the_peak_grows_with_what_was_touched_and_stays():
     assert peak_bytes("cpu") >= after >= before
 
 
-@pytest.mark.parametrize("asked", ["cpu", "cuda"])
-def test_a_device_that_was_asked_for_is_taken_as_it_is(asked):
-    assert choose_device(asked) == asked
+def test_a_device_that_was_asked_for_is_taken_as_it_is_or_refused():
+    assert choose_device("cpu") == "cpu"
+    if torch.cuda.is_available():
+        assert choose_device("cuda") == "cuda"
+    else:
+        with pytest.raises(AskedWrongly, match="no CUDA device"):
+            choose_device("cuda")
 
 
 def test_without_a_wish_the_gpu_is_taken_where_there_is_one():

@@ -64,9 +64,13 @@ def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
+# reads directories of strangers through four libraries, each with errors of its own; says them in a line
+MAY_CATCH_ALL = {"src/opd/models/load.py": 1}
+
+
 def test_nothing_swallows_every_exception(sources):
-    found = [f"{one.name}:{line}" for one in sources for line in broad_handlers(one.tree)]
-    assert not found, "\n".join(found)
+    found = {one.name: list(broad_handlers(one.tree)) for one in sources}
+    assert {name: len(lines) for name, lines in found.items() if lines} == MAY_CATCH_ALL, found
 
 
 def test_every_public_name_says_what_it_is(sources):

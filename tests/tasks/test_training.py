@@ -60,6 +60,7 @@ def test_padding_on_the_right_needs_no_mask():
             torch.testing.assert_close(logits_BTV[row, : len(alone)], model(input_ids=alone[None]).logits[0])
 
 
+@pytest.mark.patient
 def test_the_same_seed_gives_the_same_weights_bit_for_bit():
     (first, _), (second, _), (other, _) = lineage(), lineage(), lineage(seed=2)
     for name in ("teacher", "student"):
@@ -67,6 +68,7 @@ def test_the_same_seed_gives_the_same_weights_bit_for_bit():
         assert not same(first[name], other[name])
 
 
+@pytest.mark.patient
 def test_a_student_that_leaves_does_not_disturb_the_teacher():
     (alone, _), (together, said) = lineage(branches=()), lineage()
     assert same(alone["teacher"], together["teacher"])
@@ -101,6 +103,7 @@ def test_a_seed_is_used_up_inside_and_nothing_is_taken_from_outside():
     assert torch.equal(outside, expected)
 
 
+@pytest.mark.patient
 def test_thirty_steps_teach_the_form_of_a_solution():
     """Knowing nothing costs ln 312 = 5.7 nats a token; thirty steps take well over half of that away."""
     made, said = lineage(branches=(), teacher_steps=30)

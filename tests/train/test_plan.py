@@ -31,8 +31,9 @@ def test_all_that_is_missing_is_said_at_once(make_recipe, tmp_path: Path) -> Non
         f"data.path={tmp_path}/none.jsonl",
     )
     memory = f"{20e12 / GIB:.1f} GiB, cpu has {memory_bytes('cpu') / GIB:.1f} GiB"
+    where_else = "name a model directory, or owner/name on the hub"
     assert lacks(recipe) == [
-        f"student: model '{tmp_path}/no-student': no such directory",
+        f"student: model '{tmp_path}/no-student': no such directory; {where_else}",
         f"teacher: {tmp_path} has no config.json: it is not a Hugging Face model directory",
         f"training data: data '{tmp_path}/none.jsonl': no such file",
         f"memory: weights, optimizer state and gradients take {memory}",
@@ -60,13 +61,23 @@ def test_a_gpu_that_is_asked_for_and_not_there_is_said_with_the_memory_it_needs(
 @pytest.mark.parametrize(
     ("prompts_per_step", "sets", "rows", "note"),
     [
-        (2, ["budget.steps=2057"], 15_285, "at most 2,057 steps × 2 prompts: 26.9% of 15,285 rows will be seen"),
-        (16, ["budget.steps=500"], 2_000, "at most 500 steps × 16 prompts: 100.0% of 2,000 rows will be seen"),
+        (
+            2,
+            ["budget.steps=2057"],
+            15_285,
+            "at most 2,057 steps × 2 prompts: 4,114 of 15,285 rows (26.9%) will be seen",
+        ),
+        (
+            16,
+            ["budget.steps=500"],
+            2_000,
+            "at most 500 steps × 16 prompts: 2,000 of 2,000 rows (100.0%) will be seen",
+        ),
         (
             16,
             ["budget.steps=500", "budget.epochs=1"],
             2_000,
-            "at most 125 steps × 16 prompts: 100.0% of 2,000 rows will be seen",
+            "at most 125 steps × 16 prompts: 2,000 of 2,000 rows (100.0%) will be seen",
         ),
     ],
 )

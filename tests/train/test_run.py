@@ -82,7 +82,7 @@ def test_a_new_or_empty_folder_is_free_and_a_file_is_not(tmp_path: Path) -> None
     (tmp_path / "empty").mkdir()
     check_free(tmp_path / "empty")
     (tmp_path / "file").write_text("")
-    with pytest.raises(AskedWrongly, match="exists and is not empty"):
+    with pytest.raises(AskedWrongly, match=r"not a folder|exists and is not empty"):
         check_free(tmp_path / "file")
 
 
@@ -92,8 +92,8 @@ def test_a_machine_that_lacks_something_is_told_all_of_it_and_nothing_is_created
         prepare(recipe, tmp_path / "run")
     assert str(refusal.value).splitlines() == [
         "the recipe is fine, but this machine lacks what it needs:",
-        f"  - student: model '{tmp_path}/none': no such directory",
-        f"  - teacher: model '{tmp_path}/none': no such directory",
+        f"  - student: model '{tmp_path}/none': no such directory; name a model directory, or owner/name on the hub",
+        f"  - teacher: model '{tmp_path}/none': no such directory; name a model directory, or owner/name on the hub",
     ]
     assert not (tmp_path / "run").exists()
 

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.paths import UserPath
+
 if TYPE_CHECKING:
     from opd.evaluate.results import Results
     from opd.records.scores import Comparison
 
 
 @click.command()
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
-@click.argument("more", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("a", type=UserPath())
+@click.argument("b", type=UserPath())
+@click.argument("more", nargs=-1, type=UserPath())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare(a: Path, b: Path, more: tuple[Path, ...], as_json: bool) -> None:
     """The difference B - A, paired by question, and whether the two can be told apart.

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from opd.cli.paths import UserPath
+
 if TYPE_CHECKING:
     from opd.train.corpus.description import Description, Lengths
     from opd.train.corpus.overlap import Overlap, Pair
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
 SHOWN = 8  # lines of a list on the screen; the files have all of it
 
-FILE = click.Path(path_type=Path)
+FILE = UserPath()
 SETS = click.option(
     "--set",
     "sets",

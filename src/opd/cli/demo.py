@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.paths import UserPath
+
 if TYPE_CHECKING:
     from opd.records.scores import Comparison, Score
     from opd.train.recipe import Recipe
@@ -31,7 +33,7 @@ _NEXT = (
 
 
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the demo; a new one under runs/ by default.")
+@click.option("--out", type=UserPath(), help="Folder of the demo; a new one under runs/ by default.")
 @click.option(
     "--steps", default=120, show_default=True, type=click.IntRange(min=4), help="Updates; 30 for a quick look."
 )
@@ -42,13 +44,20 @@ def demo(out: Path | None, steps: int, quiet: bool) -> None:
     Ends with a page to open. Nothing is fetched; the models ship with the package.
     """
     from opd.cli.interrupt import Interrupt
-    from opd.records.errors import AskedWrongly
+    from opd.records.errors import AnswerIsNo, AskedWrongly
+    from opd.records.files import check_writable
 
     folder = out or _free_folder(Path("runs/demo"))
-    if folder.exists() and any(folder.iterdir()):
+    check_writable(folder)
+    if folder.is_dir() and any(folder.iterdir()):
         raise AskedWrongly(f"{folder} exists and is not empty; name a new folder")
     with Interrupt(unit="step") as interrupt:
-        _Demo(folder, steps=steps, quiet=quiet, interrupted=interrupt.asked).run()
+        try:
+            _Demo(folder, steps=steps, quiet=quiet, interrupted=interrupt.asked).run()
+        except AnswerIsNo as error:
+            if not interrupt.asked():
+                raise
+            raise AnswerIsNo(f"interrupted; {folder} holds what was made, and a new demo starts anew") from error
 
 
 class _Demo:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.paths import UserPath
+
 if TYPE_CHECKING:
     from opd.records.scores import Score
 
@@ -14,10 +16,8 @@ if TYPE_CHECKING:
 @click.option(
     "--model", required=True, help="A model directory, opd:<task>/<name>, or owner/name@revision on the hub."
 )
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="Folder of the score; goes on with its own."
-)
-@click.option("--data", type=click.Path(path_type=Path), help="The benchmark's file, when it is elsewhere.")
+@click.option("--out", required=True, type=UserPath(), help="Folder of the score; goes on with its own.")
+@click.option("--data", type=UserPath(), help="The benchmark's file, when it is elsewhere.")
 @click.option("--questions", type=int, help="Only the first N questions: another protocol.")
 @click.option("--samples", type=int, help="Only the first N samples of each: another protocol.")
 @click.option(
@@ -54,7 +54,11 @@ def evaluate(
 
 
 def _closing(score: "Score", out: Path) -> str:
+    from opd.evaluate.intervals import wilson
+
     error = "" if score.stderr is None else f" ± {score.stderr:.4f}"
+    if score.correct in {0, score.samples} and (bounds := wilson(score.correct and score.questions, score.questions)):
+        error = f", which leaves room for {bounds[0]:.2f} to {bounds[1]:.2f} (Wilson, on questions)"
     return (
         f"{score.benchmark}: {score.correct}/{score.samples} = {score.mean:.4f}{error} "
         f"({score.questions} questions × {score.protocol.samples_per_question}, error clustered by question; "

@@ -4,6 +4,7 @@ Exit 0: done; 1: the answer is no, or the work could not be finished; 2: asked w
 """
 
 import os
+import signal
 import sys
 
 import click
@@ -41,7 +42,9 @@ for verb in (demo, plan, train, evaluate, compare, score, data, show, task, doct
 
 def main() -> None:
     """Runs the command line and exits."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a late Ctrl-C has nothing left to end
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.paths import UserPath
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -19,7 +21,7 @@ _MIB, _GIB = 1 << 20, 1 << 30
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Put a value into the recipe: optimizer.lr=2e-6."
 )
-@click.option("--out", default=".", type=click.Path(path_type=Path), help="Where the run will be: whose disk counts.")
+@click.option("--out", default=".", type=UserPath(), help="Where the run will be: whose disk counts.")
 @click.option("--rehearse", is_flag=True, help="Measure two real steps at the greatest length; nothing is kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan(recipe: str, sets: tuple[str, ...], out: Path, rehearse: bool, as_json: bool) -> None:

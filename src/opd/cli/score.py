@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.paths import UserPath
+
 if TYPE_CHECKING:
     from opd.evaluate.statistics import Counts, Summary
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=UserPath())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def score(file: Path, as_json: bool) -> None:
     """Mean and question-clustered error of FILE.

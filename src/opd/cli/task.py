@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from opd.cli.paths import UserPath
+
 
 @click.group()
 def task() -> None:
@@ -12,7 +14,7 @@ def task() -> None:
 
 @task.command()
 @click.argument("name", type=click.Choice(["arith_tiny"]))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the models; a new one.")
+@click.option("--out", required=True, type=UserPath(), help="Folder of the models; a new one.")
 @click.option("--seed", type=int, help="Another seed makes other models; the shipped ones have the default.")
 def make_models(name: str, out: Path, seed: int | None) -> None:
     """Train the models of NAME as the shipped ones were trained; about two minutes on one CPU thread.

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.paths import UserPath
+
 if TYPE_CHECKING:
     from opd.records.metrics import RunSummary
 
 
 @click.command()
 @click.argument("recipe", required=False)
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the run; a new one.")
+@click.option("--out", required=True, type=UserPath(), help="Folder of the run; a new one.")
 @click.option("--resume", is_flag=True, help="Go on with the run that OUT holds; without RECIPE by its own.")
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Put a value into the recipe: optimizer.lr=2e-6."

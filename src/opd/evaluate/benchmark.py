@@ -6,12 +6,13 @@ digest are declared, and data that differ are refused: a denominator that is cou
 
 import importlib
 import pkgutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from opd.evaluate import benchmarks
 from opd.grading.grader import check_gold
@@ -29,21 +30,21 @@ class Benchmark(Settings):
 
     name: str
     data: str
-    """`opd:<task>/<file>`, or the name of a JSON Lines file that is looked for in `data/` and `../shared/data/`."""
+    """`opd:<task>/<file>`, or the name of a JSON Lines file that is looked for in `data/`."""
     sha256: str
     """Of the file's bytes."""
     questions: PositiveInt
     """The first so many of the file; a benchmark declares all of them."""
     rows: PositiveInt
     """How many the file has."""
-    seeds: tuple[int, ...]
+    seeds: tuple[NonNegativeInt, ...]
     """One for each sample of a question."""
     prompt: str = "{problem}"
     """The user's turn; the chat template of the model's tokenizer goes around it."""
     temperature: PositiveFloat = 1.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     top_k: Annotated[int, Field(ge=0)] = 0
-    limit_tokens: PositiveInt
+    limit_tokens: Annotated[int, Field(gt=0, le=1 << 20)]
     """Cap on new tokens."""
 
     @model_validator(mode="after")
@@ -125,6 +126,11 @@ def read_questions(benchmark: Benchmark, data: Path | None = None) -> list[Quest
     questions = [_question(values, row=row, path=path) for row, values in enumerate(read_lines(path))]
     if len(questions) != benchmark.rows:
         raise AskedWrongly(f"{path} has {len(questions)} questions, {benchmark.name} has {benchmark.rows}")
+    twice = [name for name, times in Counter(question.id for question in questions).items() if times > 1]
+    if twice:
+        raise AskedWrongly(
+            f"{path}: {len(twice)} ids stand there more than once, {twice[0]} first; each names a question"
+        )
     return questions[: benchmark.questions]
 
 
@@ -139,8 +145,7 @@ def _question(values: Mapping[str, Any], *, row: int, path: Path) -> Question:
 def _find_file(benchmark: Benchmark) -> Path:
     if benchmark.data.startswith(SHIPPED):
         return locate(benchmark.data)
-    places = [Path("data") / benchmark.data, Path("../shared/data") / benchmark.data]
-    found = next((path for path in places if path.is_file()), None)
-    if found is None:
+    found = Path("data") / benchmark.data
+    if not found.is_file():
         raise AskedWrongly(f"{benchmark.data} is not in data/; give --data FILE (SHA-256 {benchmark.sha256})")
     return found

@@ -8,7 +8,7 @@ DIR/protocol.json    what is asked of which model; the folder goes on only with 
 from pathlib import Path
 
 from opd.records.errors import AskedWrongly
-from opd.records.files import drop_torn_line, read_json, read_lines, write_json
+from opd.records.files import PARTIAL, drop_torn_line, read_json, read_lines, write_json
 from opd.records.scores import Protocol, Sample
 from opd.records.settings import validated
 
@@ -21,7 +21,7 @@ def claim(out: Path, *, protocol: Protocol, weights_digest: str) -> None:
     asked = {"protocol": settings, "model_digest": weights_digest}
     place = out / "protocol.json"
     if not place.exists():
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        if out.exists() and any(not path.name.endswith(PARTIAL) for path in out.iterdir()):
             raise AskedWrongly(f"{out} exists and is not an evaluation; name a new folder")
         write_json(place, asked)
     stands = read_json(place)

@@ -22,7 +22,8 @@ from opd.models.load import LanguageModel, find_model, load_model, model_digest
 from opd.models.machine import choose_device, describe
 from opd.models.plain import PlainSampler
 from opd.records.errors import AnswerIsNo
-from opd.records.files import append_lines, write_json
+from opd.records.files import alone, append_lines, check_writable, write_json
+from opd.records.places import locate
 from opd.records.rollouts import Prompt, Rollout
 from opd.records.scores import Sample, Score
 
@@ -49,8 +50,9 @@ def evaluate(
     Raises `AskedWrongly` for data or a model that can't be used or a folder of something else, and `AnswerIsNo`
     when samples are missing at the end.
     """
+    check_writable(out)
     questions = read_questions(asked.benchmark, data)
-    reference, _, revision = model.partition("@")
+    reference, _, revision = (model, "", "") if locate(model).is_dir() else model.partition("@")
     path = find_model(reference, revision or None)
     torch.set_num_threads(asked.machine.threads)
     device = choose_device(asked.machine.device)
@@ -91,7 +93,8 @@ def evaluate_model(
     started = time.perf_counter()
     asked = [(question, _prompt(benchmark, model, question)) for question in questions]
     check_fits(model, [prompt for _, prompt in asked], limit_tokens=benchmark.limit_tokens)
-    with Grader() as grader:
+    out.mkdir(parents=True, exist_ok=True)
+    with alone(out), Grader() as grader:
         protocol = benchmark.protocol(grader=grader.identity())
         claim(out, protocol=protocol, weights_digest=weights_digest)
         samples = read_samples(out / "samples.jsonl")

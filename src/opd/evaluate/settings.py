@@ -1,8 +1,8 @@
 """What `opd evaluate` is asked: a benchmark, as declared or changed, and where it runs."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import PositiveInt
+from pydantic import Field
 
 from opd.evaluate.benchmark import Benchmark
 from opd.records.settings import Settings
@@ -14,9 +14,9 @@ class EvaluationMachine(Settings):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
     """`auto` is bfloat16 on a GPU and float32 on a CPU; the score's `machine` says which it was."""
-    threads: PositiveInt = 1
+    threads: Annotated[int, Field(gt=0, le=1_024)] = 1
     """CPU threads."""
-    largest_batch: PositiveInt = 256
+    largest_batch: Annotated[int, Field(gt=0, le=65_536)] = 256
     """Most sequences that are sampled at once."""
 
     def dtype_on(self, device: str) -> str:

@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from jinja2 import TemplateError
+
 from opd.models.load import LanguageModel
 from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Prompt, Rollout
@@ -33,12 +35,15 @@ def prompt_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
     """The ids of one user turn under the tokenizer's chat template, up to where the model goes on."""
     if not tokenizer.chat_template:
         raise AskedWrongly("the tokenizer has no chat template: save one with it (tokenizer.chat_template)")
-    rendered = tokenizer.apply_chat_template(
-        [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
-    )
-    ids = tuple(tokenizer(rendered, add_special_tokens=False)["input_ids"])
+    try:
+        rendered = tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
+        )
+        ids = tuple(tokenizer(rendered, add_special_tokens=False)["input_ids"])
+    except (TemplateError, OverflowError, TypeError, ValueError) as error:
+        raise AskedWrongly(f"the chat template can't render {text[:40]!a}: {error}") from error
     bos = tokenizer.bos_token_id
-    if bos is not None and ids.count(bos) > 1 and ids[:2] == (bos, bos):
+    if bos is not None and ids.count(bos) > 1:
         raise AskedWrongly(f"the chat template gives two beginning-of-sequence tokens ({tokenizer.bos_token!r})")
     return ids
 

@@ -4,6 +4,9 @@ A reference is `opd:<task>/<name>` (ships with the package), a directory, or `ow
 revision. Hub models are fetched by huggingface_hub, which needs a network once.
 """
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
-from opd.records.errors import AskedWrongly
+from opd.models.weights import check_weights
+from opd.records.errors import AskedWrongly, OpdError
 from opd.records.files import PARTIAL, digest, read_json, tree
 from opd.records.places import SHIPPED, locate
 
@@ -21,6 +25,7 @@ transformers_logging.disable_progress_bar()  # opd's own boards show what takes 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 _FETCHED = ["*.json", "*.safetensors", "*.jinja", "tokenizer*", "vocab*", "merges*"]
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _HEAD_SCALES = ("final_logit_softcapping", "logits_scaling", "logit_scale")  # the chunked head applies none
 
 
@@ -50,16 +55,19 @@ class LanguageModel:
         return sum(parameter.numel() for parameter in self.module.parameters())
 
 
-def find_model(reference: str, revision: str | None = None) -> Path:
-    """The directory that a reference stands for, fetched from the hub if it must be.
+def find_model(reference: str, revision: str | None = None, *, fetch: bool = True) -> Path:
+    """The directory that a reference stands for; a hub model is fetched, or without `fetch` looked for in the cache.
 
-    Raises `AskedWrongly` when there is none, or when it is not a complete, data-only model directory.
+    The revision is of a hub model; a directory is taken as it is. Raises `AskedWrongly` when there is none, or
+    when it is not a complete, data-only model directory.
     """
     path = locate(reference)
     if not path.is_dir():
-        if reference.startswith((SHIPPED, ".", "/", "~")) or reference.count("/") != 1:
-            raise AskedWrongly(f"model {reference!r}: no such directory")
-        path = _fetched(reference, revision)
+        if reference.startswith((SHIPPED, ".", "/", "~")) or not _HUB_NAME.fullmatch(reference):
+            raise AskedWrongly(
+                f"model {reference!r}: no such directory; name a model directory, or owner/name on the hub"
+            )
+        path = _from_hub(reference, revision, fetch=fetch)
     if path.name.endswith(PARTIAL):
         raise AskedWrongly(f"{path} is a checkpoint that was never finished; take a published one")
     check_model_directory(path)
@@ -72,16 +80,8 @@ def check_model_directory(path: Path) -> None:
         raise AskedWrongly(f"{path} has no config.json: it is not a Hugging Face model directory")
     if not any((path / name).is_file() for name in _TOKENIZERS):
         raise AskedWrongly(f"{path} has no tokenizer (none of {', '.join(_TOKENIZERS)}): save one beside the weights")
-    weights = sorted(path.glob("*.safetensors"))
-    if not weights:
-        raise AskedWrongly(f"{path} has no *.safetensors; other weight formats can run code and are not read")
     _check_config(path)
-    if (index := path / "model.safetensors.index.json").is_file():
-        missing = set(_object(index).get("weight_map", {}).values()) - {file.name for file in weights}
-        if missing:
-            raise AskedWrongly(f"{path} lacks {', '.join(sorted(missing))}, which its index names; fetch it again")
-    for file in weights:
-        _check_covers_file(file)
+    check_weights(path)
 
 
 def model_digest(path: Path) -> str:
@@ -95,37 +95,73 @@ def load_tokenizer(path: Path) -> Any:
 
 
 def load_model(path: Path, *, dtype: str, device: str) -> LanguageModel:
-    """The model of a directory in this dtype (float32, bfloat16, float64) on this device, ready to run."""
-    tokenizer = _tokenizer(path)
-    module = AutoModelForCausalLM.from_pretrained(
-        path, dtype=DTYPES[dtype], local_files_only=True, trust_remote_code=False, attn_implementation="sdpa"
-    )
+    """The model of a directory in this dtype (float32, bfloat16, float64) on this device, ready to run.
+
+    Raises `AskedWrongly` when the directory's configuration, weights and tokenizer don't make one model: a
+    tensor that is missing would otherwise be filled with random numbers.
+    """
+    with _readable(path, "tokenizer"):
+        tokenizer = _tokenizer(path)
+    with _readable(path, "model"):
+        module, found = AutoModelForCausalLM.from_pretrained(
+            path,
+            dtype=DTYPES[dtype],
+            local_files_only=True,
+            trust_remote_code=False,
+            attn_implementation="sdpa",
+            output_loading_info=True,
+        )
+    _check_filled(path, found)
     module.to(device).eval()
-    stop_ids = _stop_ids(tokenizer, module)
+    with _readable(path, "tokenizer"):
+        vocabulary = _vocabulary(tokenizer, module, path)
+        stop_ids = _stop_ids(tokenizer, module)
     # Read for its stop ids and put aside: nothing may sample by it, and transformers refuses to save a model
     # whose own generation settings it finds inconsistent. `export` copies the file as it is.
     module.generation_config = GenerationConfig()
-    return LanguageModel(
-        module=module,
-        tokenizer=tokenizer,
-        path=path,
-        vocabulary=_vocabulary(tokenizer, module, path),
-        stop_ids=stop_ids,
-    )
+    return LanguageModel(module=module, tokenizer=tokenizer, path=path, vocabulary=vocabulary, stop_ids=stop_ids)
 
 
-def _fetched(repository: str, revision: str | None) -> Path:
+@contextmanager
+def _readable(path: Path, what: str) -> Iterator[None]:
+    """Whatever another library makes of a strange directory is a line that names the directory.
+
+    The one place that catches every exception: configuration, tokenizer and weights go through four libraries,
+    each with errors of its own, down to the bare `Exception`.
+    """
+    try:
+        yield
+    except (OpdError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0]
+        raise AskedWrongly(f"{path}: its {what} can't be read ({type(error).__name__}: {first:.200})") from error
+
+
+def _check_filled(path: Path, found: Any) -> None:
+    for kind in ("missing_keys", "mismatched_keys"):
+        if names := sorted(map(str, found[kind])):
+            raise AskedWrongly(
+                f"{path}: {len(names)} tensors that its config.json asks for are {kind.partition('_')[0]} in its "
+                f"weights, {names[0]} first; configuration and weights are not of one model"
+            )
+
+
+def _from_hub(repository: str, revision: str | None, *, fetch: bool) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     name = f"{repository}@{revision}" if revision else repository
+    command = f"hf download {repository}" + (f" --revision {revision}" if revision else "")
     try:
-        path = Path(snapshot_download(repository, revision=revision, allow_patterns=_FETCHED))
-    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        path = Path(
+            snapshot_download(repository, revision=revision, allow_patterns=_FETCHED, local_files_only=not fetch)
+        )
+    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
+        what = f"the hub did not give it ({type(error).__name__})" if fetch else "nothing was fetched"
         raise AskedWrongly(
-            f"model {name!r}: no such directory here, not in the hub's local cache, and the hub did not give it "
-            f"({type(error).__name__}); fetch it where there is a network (`hf download {repository}`) and name "
-            "the directory"
+            f"model {name!r}: no such directory here, not in the hub's local cache, and {what}; "
+            f"fetch it where there is a network (`{command}`) and name the directory"
         ) from error
     if revision and not path.name.startswith(revision):
         raise AskedWrongly(f"model {name!r}: the hub gave revision {path.name}")
@@ -133,47 +169,16 @@ def _fetched(repository: str, revision: str | None) -> Path:
 
 
 def _check_config(path: Path) -> None:
-    config = _object(path / "config.json")
+    config = read_json(path / "config.json")
+    if not isinstance(config, dict):
+        raise AskedWrongly(f"{path / 'config.json'} holds a {type(config).__name__}, not an object")
     code = sorted(file.name for file in path.glob("*.py"))
     if "auto_map" in config or code:
         what = f"brings code ({', '.join(code)})" if code else "asks for its own code (auto_map in config.json)"
         raise AskedWrongly(f"{path} {what}; opd never runs code from a model directory: use one that is data only")
-    scales = [name for name in _HEAD_SCALES if config.get(name) not in {None, 1}]
+    scales = [name for name in _HEAD_SCALES if config.get(name) not in (None, 1)]
     if scales:
         raise AskedWrongly(f"{path}: {scales[0]} in config.json reshapes the logits, which opd does not support")
-
-
-def _object(path: Path) -> dict[str, Any]:
-    value = read_json(path)
-    if not isinstance(value, dict):
-        raise AskedWrongly(f"{path} holds a {type(value).__name__}, not an object")
-    return value
-
-
-def _check_covers_file(weights: Path) -> None:
-    """A file cut off in the middle is found before anything is loaded (faults H25)."""
-    found = weights.stat().st_size
-    with weights.open("rb") as file:
-        header = file.read(8)
-        size = int.from_bytes(header, "little")
-        try:
-            tensors = json_object(file.read(size)) if size < found else {}  # text for a length is an enormous one
-        except ValueError:
-            tensors = {}
-    ends = [entry["data_offsets"][1] for name, entry in tensors.items() if name != "__metadata__"]
-    expected = 8 + size + max(ends, default=0)
-    if not ends or expected != found:
-        raise AskedWrongly(f"{weights} is damaged: {found} bytes, its header says {expected}; fetch it again")
-
-
-def json_object(data: bytes) -> dict[str, Any]:
-    """The JSON object in these bytes; `ValueError` when there is none."""
-    import json
-
-    value = json.loads(data)
-    if not isinstance(value, dict):
-        raise ValueError("not an object")
-    return value
 
 
 def _tokenizer(path: Path) -> Any:

@@ -8,10 +8,18 @@ import torch
 import transformers
 
 import opd
+from opd.records.errors import AskedWrongly
 
 
 def choose_device(asked: str) -> str:
     """`cuda` or `cpu`: `auto` takes the GPU when there is one."""
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise AskedWrongly("device = cuda, and this machine has no CUDA device that torch sees; set it to cpu")
+    return device_meant(asked)
+
+
+def device_meant(asked: str) -> str:
+    """The device that is asked for, whether or not this machine has it."""
     if asked != "auto":
         return asked
     return "cuda" if torch.cuda.is_available() else "cpu"

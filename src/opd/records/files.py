@@ -9,6 +9,7 @@ A file is written under a temporary name, flushed to the disk, and renamed. A fo
         .complete             {"files": {"config.json": "sha256…"}}
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -22,6 +23,7 @@ from opd.records.errors import AskedWrongly
 
 COMPLETE = ".complete"
 PARTIAL = ".partial"
+_NOT_JSON = (ValueError, RecursionError)  # also numbers of thousands of digits, and lists in lists without end
 
 
 def canonical_json(value: object) -> str:
@@ -78,7 +80,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise AskedWrongly(f"{path} does not exist") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except _NOT_JSON as error:
         raise AskedWrongly(f"{path} is not JSON: {error}") from error
 
 
@@ -111,6 +113,36 @@ def drop_torn_line(path: Path) -> None:
     with path.open("r+b") as file:
         whole = file.read().rfind(b"\n") + 1
         file.truncate(whole)
+
+
+def check_writable(folder: Path) -> None:
+    """Nothing, when the folder can be made, or is one that can be written to; else `AskedWrongly`."""
+    try:
+        folder.lstat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:  # a name that is too long, or below a file
+        raise AskedWrongly(f"{folder} can't be a folder: {error.strerror}; name another place") from error
+    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir():
+        raise AskedWrongly(f"{folder}: {there} is not a folder; name another place")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise AskedWrongly(f"{folder}: {there} can't be written to; name another place")
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Inside, no other process that asks the same is at work in the folder; `AskedWrongly` when one is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise AskedWrongly(f"another process is at work in {folder}; wait for it, or name another folder") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -153,7 +185,7 @@ def is_complete(folder: Path) -> bool:
 def _object(line: str, *, place: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
-    except json.JSONDecodeError as error:
+    except _NOT_JSON as error:
         raise AskedWrongly(f"{place} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise AskedWrongly(f"{place} is not a JSON object: {line.strip()[:60]}")

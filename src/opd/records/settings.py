@@ -78,7 +78,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise AskedWrongly(f"{path} can't be read: {error}") from error
     try:
         values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         form = "JSON" if path.suffix == ".json" else "TOML"
         raise AskedWrongly(f"{path} is not {form}: {error}") from error
     if not isinstance(values, dict):
@@ -98,7 +98,7 @@ def _toml_value(text: str) -> Any:
     """The value as TOML reads it; what isn't TOML is taken as text, so that quotes can be left out."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -10,17 +10,16 @@ with 3 % for fragmentation (15 % on a CPU). Every sequence counts as if it reach
 its backward pass was counted from the tensors that autograd saved (`tests/train/test_memory.py` counts again).
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from pydantic import NonNegativeInt
 
 from opd.models.load import find_model
+from opd.models.weights import parameters_in
 from opd.records.errors import AskedWrongly
 from opd.records.files import read_json
 from opd.records.settings import Settings
@@ -103,16 +102,16 @@ class Found:
         return self.folder is not None
 
 
-def look(settings: ModelSettings) -> Found:
-    """What there is of a model. The hub may be asked for it, so this is done once."""
+def look(settings: ModelSettings, *, fetch: bool = False) -> Found:
+    """What there is of a model: on this machine, or with `fetch` on the hub, which may take long."""
     try:
-        folder = find_model(settings.model, settings.revision)
+        folder = find_model(settings.model, settings.revision, fetch=fetch)
     except AskedWrongly as error:
         return Found(folder=None, fault=str(error), parameters=settings.parameters, shape=None)
     return Found(
         folder=folder,
         fault=None,
-        parameters=sum(_tensors(path) for path in folder.glob("*.safetensors")),
+        parameters=parameters_in(folder),
         shape=read_shape(read_json(folder / "config.json")),
     )
 
@@ -221,10 +220,3 @@ def _updating(shape: Shape, load: Load, *, width: int, matrices: int) -> list[Pa
         # the sum so far and that of the chunk at hand
         Part(name="gradient of the head", bytes=2 * shape.rows * shape.hidden * width, phase="update"),
     ]
-
-
-def _tensors(weights: Path) -> int:
-    with weights.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
-    return sum(int(torch.Size(shape).numel()) for shape in shapes)

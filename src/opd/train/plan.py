@@ -7,14 +7,14 @@ and what a person should know before spending the time.
 import math
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from opd.models.load import load_tokenizer
-from opd.models.machine import choose_device, memory_bytes
+from opd.models.machine import device_meant, memory_bytes
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.rollouts import Prompt
 from opd.records.settings import Settings
@@ -106,7 +106,7 @@ def make_plan(
     nothing is lacking; their faults become part of the plan.
     """
     place = next(parent for parent in (out, *out.absolute().parents) if parent.is_dir())
-    device = choose_device(recipe.machine.device)
+    device = device_meant(recipe.machine.device)
     survey = _survey(recipe)
     prompt_tokens = max((len(one.token_ids) for one in survey.prompts), default=recipe.data.limit_prompt_tokens)
     steps, rows_seen, tokens = _amounts(recipe, survey.rows)
@@ -155,8 +155,15 @@ def forecast_of(recipe: Recipe, rehearsal: Rehearsal, *, last_step: int) -> Fore
 
 
 def lacks(recipe: Recipe) -> list[str]:
-    """Everything that the recipe needs and this machine does not have; empty when the run can start."""
-    return _missing(recipe, look(recipe.student), look(recipe.teacher))
+    """Everything that the recipe needs and this machine does not have; empty when the run can start.
+
+    A model on the hub is fetched only when nothing else is lacking.
+    """
+    student, teacher = look(recipe.student), look(recipe.teacher)
+    if not _missing(recipe, replace(student, fault=None), replace(teacher, fault=None)):
+        student = student if student.here else look(recipe.student, fetch=True)
+        teacher = teacher if teacher.here else look(recipe.teacher, fetch=True)
+    return _missing(recipe, student, teacher)
 
 
 def _missing(recipe: Recipe, student: Found, teacher: Found) -> list[str]:
@@ -288,7 +295,7 @@ def _said(recipe: Recipe, survey: _Survey, evaluations: Mapping[str, tuple[str, 
 
 def _least_memory(recipe: Recipe, student: Found, teacher: Found) -> str | None:
     """The floor that no setting of the machine lowers, which a run refuses to start below."""
-    device = choose_device(recipe.machine.device)
+    device = device_meant(recipe.machine.device)
     needed = None
     if student.parameters is not None and teacher.parameters is not None:
         needed = state_bytes(recipe.student, student.parameters, trained=True)

@@ -12,7 +12,6 @@ import torch
 from pydantic import (
     Field,
     NonNegativeInt,
-    PositiveFloat,
     PositiveInt,
     SerializeAsAny,
     field_serializer,
@@ -58,19 +57,19 @@ class ModelSettings(Settings):
 class RolloutSettings(Settings):
     """What the student samples in a step."""
 
-    prompts_per_step: PositiveInt
+    prompts_per_step: Annotated[int, Field(gt=0, le=65_536)]
     """Problems of a step."""
-    per_prompt: PositiveInt
+    per_prompt: Annotated[int, Field(gt=0, le=4_096)]
     """Rollouts of each prompt."""
-    limit_tokens: PositiveInt
+    limit_tokens: Annotated[int, Field(gt=0, le=1 << 20)]
     """Cap on new tokens; a rollout that reaches it is trained as it is, and counted in `cut_short`."""
-    temperature: PositiveFloat = 1.0
+    temperature: Annotated[float, Field(ge=0.01, le=100)] = 1.0
     """Of sampling, of the teacher's score and of the update alike."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Below 1 only for objectives that allow it: the samples no longer come from the softmax that is scored."""
     top_k: NonNegativeInt = 0
     """0 for no limit; otherwise as for top_p."""
-    largest_batch: PositiveInt = 256
+    largest_batch: Annotated[int, Field(gt=0, le=65_536)] = 256
     """Most sequences that are sampled at once; affects memory, and results only by rounding."""
 
     @property
@@ -115,11 +114,11 @@ class MachineSettings(Settings):
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes the GPU when there is one."""
-    threads: PositiveInt = 1
+    threads: Annotated[int, Field(gt=0, le=1_024)] = 1
     """CPU threads; 1 is the fastest for small models and makes a run repeat bit for bit."""
-    micro_batch_tokens: PositiveInt = 16_384
+    micro_batch_tokens: Annotated[int, Field(gt=0, le=1 << 24)] = 16_384
     """Positions of one forward and backward pass, padding included."""
-    head_chunk_tokens: PositiveInt = 128
+    head_chunk_tokens: Annotated[int, Field(gt=0, le=1 << 24)] = 128
     """Tokens whose logits exist at once."""
 
 

@@ -20,7 +20,7 @@ import torch
 
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.failures import failure
-from opd.records.files import PARTIAL, write_json
+from opd.records.files import PARTIAL, check_writable, write_json
 from opd.records.metrics import RunSummary, StepMetrics
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Progress
@@ -144,6 +144,7 @@ def check_unmoved(out: Path, start: Start) -> None:
 
 def check_free(out: Path) -> None:
     """Nothing, when the folder can take a new run: a run never writes over another."""
+    check_writable(out)
     if (out / "recipe.json").is_file():
         raise AskedWrongly(
             f"{out} exists and is not empty; a run never writes over another: name a new folder, or go on with the "

@@ -19,14 +19,14 @@ from opd.train.objective import StudentView, TokenLoss, TokenObjective
 
 
 class K1PolicyGradient(TokenObjective):
-    """loss = -min(ratio · A, clip(ratio) · A) with A = -clamp(log student - log teacher), and the reward's beside it."""
+    """loss = -min(ratio · A, clip(ratio) · A) with A = -clamp(log student - log teacher); and the reward's beside."""
 
     takes_reward: ClassVar[bool] = True
 
     clip: PositiveFloat = 0.2
     """The ratio counts within 1 ± clip; with one update a step it is 1, and this never acts."""
     dual_clip: Annotated[float, Field(gt=1)] | None = None
-    """Where the advantage is negative, the loss is at most this times its size, however large the ratio; null: no limit."""
+    """Where the advantage is negative, the loss is at most this times its size; null: no limit."""
     largest_k1: PositiveFloat = 10.0
     """Nats; a token that the teacher finds impossible must not own the step."""
 
