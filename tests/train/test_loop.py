@@ -222,7 +222,10 @@ def test_the_metrics_are_those_of_the_tokens_that_were_written(make_recipe, load
         clamped = [min(max(value, -10), 10) for value in k1]
         assert metrics.loss == pytest.approx(math.fsum(clamped) / len(k1), abs=1e-5)
         assert metrics.clamped == sum(abs(value) > 10 for value in k1) / len(k1)
-        assert metrics.objective == {"ratio": 1.0}
+        assert metrics.objective.pop("k1_squared") == pytest.approx(
+            math.fsum(x * x for x in clamped) / len(k1), rel=1e-4
+        )
+        assert metrics.objective == {"ratio": 1.0, "advantage_squared": 0.0}
         assert metrics.gap.largest < 1e-4
 
 

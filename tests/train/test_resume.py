@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from opd.records.errors import AnswerIsNo, AskedWrongly
-from opd.records.files import read_json, read_lines, tree
+from opd.records.files import alone, read_json, read_lines, tree
 from opd.records.metrics import RunSummary, StopCause
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Budget, BudgetSettings, Spent
 from opd.train.order import PromptOrder
 from opd.train.recipe import Recipe, build
 from opd.train.resume import differences, find_start, finished
-from opd.train.run import alone, prepare, run
+from opd.train.run import prepare, run
 from opd.train.state import States
 
 TIMES = {"seconds", "peak_bytes"}
@@ -276,7 +276,7 @@ def test_a_run_without_states_says_so_instead_of_beginning_anew(make_recipe, tmp
 
 
 def test_two_processes_never_write_to_one_run(recipe: Recipe, whole: Path) -> None:
-    with alone(whole), pytest.raises(AskedWrongly, match="another process is writing"), alone(whole):
+    with alone(whole), pytest.raises(AskedWrongly, match="another process is at work"), alone(whole):
         pass
     with alone(whole):
         pass

@@ -139,6 +139,8 @@ def alone(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(descriptor)
         raise AskedWrongly(f"another process is at work in {folder}; wait for it, or name another folder") from None
+    except OSError:
+        pass  # a file system without locks
     try:
         yield
     finally:

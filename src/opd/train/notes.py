@@ -111,7 +111,7 @@ def _coverage(recipe: Recipe, rows: int) -> str:
     steps = recipe.budget.last_step(rows=rows, prompts_per_step=asked.prompts_per_step)
     share = PromptOrder(rows=rows, seed=recipe.order_seed).coverage(steps, prompts_per_step=asked.prompts_per_step)
     fixed = "" if recipe.data.shuffle or share == 1 else ", always the same first ones (data.shuffle = false)"
-    seen = f"{share:.1%} of {rows:,} rows will be seen{fixed}"
+    seen = f"{round(share * rows):,} of {rows:,} rows ({share:.1%}) will be seen{fixed}"
     return f"at most {steps:,} steps × {asked.prompts_per_step} prompts: {seen}"
 
 

@@ -9,18 +9,16 @@ DIR/recipe.json       the resolved recipe: `opd train DIR/recipe.json` makes the
     failure.json      instead of it: what ended the run
 """
 
-import fcntl
-import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.failures import failure
-from opd.records.files import PARTIAL, check_writable, write_json
+from opd.records.files import PARTIAL, alone, check_writable, write_json
 from opd.records.metrics import RunSummary, StepMetrics
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Progress
@@ -83,6 +81,9 @@ def run(
                     "rollouts.largest_batch or rollouts.limit_tokens"
                 ) from error
             raise
+        finally:
+            if parts.reward is not None:
+                parts.reward.close()
     return summary
 
 
@@ -110,29 +111,6 @@ def _record(error: BaseException, out: Path, progress: Progress, *, seconds: flo
             state=states[-1].name if states else None,
         )
         write_json(out / "failure.json", record.resolved())
-
-
-@contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """While it is entered, no other process writes to this run's folder; the system ends that with the process.
-
-    Raises `AskedWrongly` when another one does.
-    """
-    descriptor = os.open(out, os.O_RDONLY)
-    try:
-        _lock(descriptor, out)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, out: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise AskedWrongly(f"another process is writing to {out}: wait for it, or end it") from None
-    except OSError:
-        return  # a file system without locks
 
 
 def check_unmoved(out: Path, start: Start) -> None:

@@ -36,7 +36,7 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 class OptimizerSettings(Settings):
     """AdamW on the master weights of the whole student."""
 
-    lr: Annotated[float, Field(gt=0, le=1)]
+    lr: Annotated[float, Field(gt=0, le=1e6)]
     """Learning rate after the warm-up; constant."""
     warmup_steps: NonNegativeInt = 0
     """The rate rises linearly over this many steps."""
