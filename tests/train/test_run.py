@@ -81,7 +81,7 @@ def test_a_new_or_empty_folder_is_free_and_a_file_is_not(tmp_path: Path) -> None
     (tmp_path / "empty").mkdir()
     check_free(tmp_path / "empty")
     (tmp_path / "file").write_text("")
-    with pytest.raises(AskedWrongly, match="not a folder|exists and is not empty"):
+    with pytest.raises(AskedWrongly, match=r"not a folder|exists and is not empty"):
         check_free(tmp_path / "file")
 
 
