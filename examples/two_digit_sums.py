@@ -38,7 +38,7 @@ from opd.records.scores import Score
 from opd.records.settings import read
 from opd.train.batch import Batch
 from opd.train.data import read_prompts
-from opd.train.objective import Objective, StudentView, TokenLoss
+from opd.train.objective import StudentView, TokenLoss, TokenObjective
 from opd.train.recipe import Recipe
 from opd.train.run import prepare, run
 from opd.train.update import OptimizerSettings, Updater
@@ -49,7 +49,7 @@ TEACHER_STEPS = 40
 ANSWERS_PER_STEP = 16
 
 
-class Likelihood(Objective):
+class Likelihood(TokenObjective):
     """loss = -log student. On answers that were written and not sampled, this is supervised fine-tuning."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:  # noqa: ARG002

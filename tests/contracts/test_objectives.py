@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 
 from opd.records.settings import validated
 from opd.train.batch import Batch, masked_sum
-from opd.train.objective import Objective, StudentView, TokenLoss, find, names
+from opd.train.objective import StudentView, TokenLoss, TokenObjective, find, names
 from opd.train.recipe import Recipe
 
 V = 7
 B, T = 5, 9
-KNOWN = ("behaviour_logp_BT", "teacher_logp_BT")
+TOKEN_OBJECTIVES = [name for name in names() if issubclass(find(name), TokenObjective)]
+KNOWN = ("behaviour_logp_BT", "teacher_logp_BT", "advantage_BT")
 
 
-class Whitened(Objective):
+class Whitened(TokenObjective):
     """Breaks the contract on purpose: each token feels all the others through the mean and the spread."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
@@ -30,15 +31,15 @@ class Whitened(Objective):
         return TokenLoss(loss_BT=(k1_BT - k1_BT.mean()) / k1_BT.std() * student.ratio_BT)
 
 
-class DirectK1(Objective):
+class DirectK1(TokenObjective):
     """Breaks the contract on purpose: k1 back-propagated, in which the teacher is a constant."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
         return TokenLoss(loss_BT=student.logp_BT - batch.teacher_logp_BT)
 
 
-@pytest.fixture(params=names())
-def objective(request: pytest.FixtureRequest) -> Objective:
+@pytest.fixture(params=TOKEN_OBJECTIVES)
+def objective(request: pytest.FixtureRequest) -> TokenObjective:
     return find(request.param)()
 
 
@@ -55,17 +56,19 @@ def batch_of(seed: int = 0, *, dtype: torch.dtype = torch.float64) -> tuple[Stud
         keep_BT=uniform(0, 1) < 0.67,
         behaviour_logp_BT=logp_BT + uniform(-0.05, 0.05),
         teacher_logp_BT=uniform(-14, -0.1),
+        advantage_BT=uniform(-1, 1),
+        weight_BT=torch.ones(B, T, dtype=dtype),
     )
     return StudentView(logp_BT=logp_BT.requires_grad_(True), old_logp_BT=logp_BT.detach() + uniform(-0.1, 0.1)), batch
 
 
-def gradient(objective: Objective, student: StudentView, batch: Batch) -> torch.Tensor:
+def gradient(objective: TokenObjective, student: StudentView, batch: Batch) -> torch.Tensor:
     """Derivative of the masked sum by the student's log-probability of each token."""
     (found,) = torch.autograd.grad(masked_sum(objective(student, batch).loss_BT, batch.keep_BT), student.logp_BT)
     return found
 
 
-def jacobian(objective: Objective, student: StudentView, batch: Batch) -> torch.Tensor:
+def jacobian(objective: TokenObjective, student: StudentView, batch: Batch) -> torch.Tensor:
     """[loss of a token, log-probability of a token], both flat."""
 
     def losses(logp_BT: torch.Tensor) -> torch.Tensor:
@@ -75,7 +78,7 @@ def jacobian(objective: Objective, student: StudentView, batch: Batch) -> torch.
     return full.reshape(B * T, B * T)
 
 
-def feels_neighbours(objective: Objective) -> bool:
+def feels_neighbours(objective: TokenObjective) -> bool:
     """Whether any other token's loss or gradient changes, in its last bit, when one token's inputs do."""
     student, batch = batch_of()
     jacobian_NN = jacobian(objective, student, batch)
@@ -112,7 +115,7 @@ def moved(student: StudentView, batch: Batch, *, b: int, t: int) -> list[tuple[S
     ]
 
 
-def test_every_token_has_one_finite_value(objective: Objective) -> None:
+def test_every_token_has_one_finite_value(objective: TokenObjective) -> None:
     student, batch = batch_of()
     extremes = torch.tensor([0.0, -1e-6, -40.0, -800.0])
     logp_BT, teacher_BT = torch.meshgrid(extremes, extremes, indexing="ij")
@@ -121,6 +124,8 @@ def test_every_token_has_one_finite_value(objective: Objective) -> None:
         keep_BT=torch.ones(4, 4, dtype=torch.bool),
         behaviour_logp_BT=logp_BT.clone(),
         teacher_logp_BT=teacher_BT.clone(),
+        advantage_BT=torch.zeros_like(teacher_BT),
+        weight_BT=torch.ones_like(teacher_BT),
     )
     unmoved = StudentView(logp_BT=logp_BT.clone().requires_grad_(True), old_logp_BT=logp_BT.clone())
     for view, tokens in ((student, batch), (unmoved, wide)):
@@ -131,7 +136,7 @@ def test_every_token_has_one_finite_value(objective: Objective) -> None:
         assert gradient(objective, view, tokens).isfinite().all()
 
 
-def test_a_token_does_not_feel_its_neighbours(objective: Objective) -> None:
+def test_a_token_does_not_feel_its_neighbours(objective: TokenObjective) -> None:
     """E1, E5: what makes every split of a batch exact."""
     assert not feels_neighbours(objective)
 
@@ -140,7 +145,7 @@ def test_a_batch_that_is_whitened_would_be_noticed() -> None:
     assert feels_neighbours(Whitened())
 
 
-def test_untrained_positions_get_no_gradient(objective: Objective) -> None:
+def test_untrained_positions_get_no_gradient(objective: TokenObjective) -> None:
     """E24: and each trained one does get some."""
     student, batch = batch_of()
     gradient_BT = gradient(objective, student, batch)
@@ -149,7 +154,7 @@ def test_untrained_positions_get_no_gradient(objective: Objective) -> None:
 
 
 @pytest.mark.parametrize("junk", [math.nan, math.inf, -math.inf, 1e10])
-def test_junk_at_untrained_positions_stays_out(objective: Objective, junk: float) -> None:
+def test_junk_at_untrained_positions_stays_out(objective: TokenObjective, junk: float) -> None:
     """E15: the loss and the gradients of the trained tokens are the same to the last bit."""
     student, batch = batch_of()
     spoilt = replace(
@@ -165,7 +170,7 @@ def test_junk_at_untrained_positions_stays_out(objective: Objective, junk: float
 
 @settings(max_examples=25)
 @given(groups=st.lists(st.integers(0, 3), min_size=B, max_size=B), seed=st.integers(0, 99))
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", TOKEN_OBJECTIVES)
 def test_how_a_batch_is_cut_changes_no_gradient(name: str, groups: list[int], seed: int) -> None:
     """E1, E2, E5: rollouts dealt to micro-batches in any way; float64, to 1e-12."""
     objective = find(name)()
@@ -199,13 +204,13 @@ def bigram_view(table_VV: torch.Tensor, batch: Batch) -> tuple[StudentView, Batc
     return StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach()), replace(batch, keep_BT=keep_BT)
 
 
-def follows_the_teacher(objective: Objective) -> bool:
+def follows_the_teacher(objective: TokenObjective) -> bool:
     student, batch = batch_of()
     another = replace(batch, teacher_logp_BT=batch.teacher_logp_BT.roll(1, dims=0))
     return not torch.equal(gradient(objective, student, batch), gradient(objective, student, another))
 
 
-def test_another_teacher_is_another_gradient(objective: Objective) -> None:
+def test_another_teacher_is_another_gradient(objective: TokenObjective) -> None:
     """E6: the teacher must be in the gradient, not only in the value."""
     assert follows_the_teacher(objective)
 
@@ -215,7 +220,7 @@ def test_a_teacher_without_effect_would_be_noticed() -> None:
     assert not follows_the_teacher(DirectK1())
 
 
-def test_metrics_are_finite_values_a_token_without_gradient(objective: Objective) -> None:
+def test_metrics_are_finite_values_a_token_without_gradient(objective: TokenObjective) -> None:
     student, batch = batch_of()
     for name, value_BT in objective(student, batch).metrics_BT.items():
         assert value_BT.shape == batch.ids_BT.shape, name
@@ -223,7 +228,7 @@ def test_metrics_are_finite_values_a_token_without_gradient(objective: Objective
         assert value_BT.isfinite().all(), name
 
 
-def test_nothing_is_changed_in_place_and_twice_gives_the_same(objective: Objective) -> None:
+def test_nothing_is_changed_in_place_and_twice_gives_the_same(objective: TokenObjective) -> None:
     """E16, E19: a metric that is computed from the same tensors afterwards is what it was before."""
     student, batch = batch_of()
     before = {name: getattr(batch, name).clone() for name in Batch.__dataclass_fields__}
@@ -236,7 +241,7 @@ def test_nothing_is_changed_in_place_and_twice_gives_the_same(objective: Objecti
     assert torch.equal(first.loss_BT, second.loss_BT)
 
 
-def test_its_settings_survive_a_recipe(objective: Objective) -> None:
+def test_its_settings_survive_a_recipe(objective: TokenObjective) -> None:
     """Each number doubled, written as a recipe, resolved, and read again: the same objective, another digest."""
     numbers = {key: value * 2 for key, value in objective.resolved().items() if isinstance(value, float)}
     changed = type(objective)(**numbers)
@@ -261,13 +266,13 @@ def recipe_with(objective: dict[str, object]) -> Recipe:
     return validated(Recipe, values, source="the test's recipe")
 
 
-def test_its_name_is_its_file_and_its_docstring_says_what_it_is(objective: Objective) -> None:
+def test_its_name_is_its_file_and_its_docstring_says_what_it_is(objective: TokenObjective) -> None:
     assert objective.name in names()
-    assert type(objective).__doc__ != Objective.__doc__
+    assert type(objective).__doc__ != TokenObjective.__doc__
     assert len((type(objective).__doc__ or "").splitlines()[0]) > 20
 
 
-def test_a_bigram_student_is_brought_to_a_bigram_teacher(objective: Objective) -> None:
+def test_a_bigram_student_is_brought_to_a_bigram_teacher(objective: TokenObjective) -> None:
     """The exact KL, over all seven states, is at least halved in 150 steps of the student's own samples."""
     numbers = torch.Generator().manual_seed(11)
     teacher_VV = torch.randn(V, V, generator=numbers, dtype=torch.float64).mul(1.5).log_softmax(-1)
@@ -282,6 +287,8 @@ def test_a_bigram_student_is_brought_to_a_bigram_teacher(objective: Objective) -
             keep_BT=torch.ones_like(ids_BT, dtype=torch.bool),
             behaviour_logp_BT=torch.zeros_like(teacher_BT),
             teacher_logp_BT=teacher_BT,
+            advantage_BT=torch.zeros_like(teacher_BT),
+            weight_BT=torch.ones_like(teacher_BT),
         )
         view, batch = bigram_view(table_VV, batch)
         batch = replace(batch, behaviour_logp_BT=view.old_logp_BT)

@@ -20,6 +20,7 @@ STEP = StepMetrics(
     mean_tokens=50.0,
     surprise=0.7,
     cut_short=0.25,
+    repeated=0.0,
     rows_seen=2,
     gap=Gap(mean=1e-7, largest=3e-6, k3=0.0),
     objective={"k1": 0.1},

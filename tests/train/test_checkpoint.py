@@ -31,6 +31,9 @@ class Module:
             raise OSError(errno.ENOSPC, "No space left on device")
         self.real.save_pretrained(folder)
 
+    def state_dict(self) -> dict[str, Any]:
+        return self.real.state_dict()
+
 
 def names(run: Path) -> list[str]:
     return [path.name for path in Checkpoints(run, keep=1).complete()]

@@ -11,7 +11,8 @@ import pytest
 
 from opd.records.errors import AskedWrongly
 from opd.tasks.arith_tiny.tokenizer import make_tokenizer
-from opd.train.data import DataSettings, check_data, read_prompts, read_rows
+from opd.train.data import DataSettings, check_data, read_prompts
+from opd.train.rows import read_rows
 
 ROWS = [
     {"problem": "Compute 1+2.", "answer": "3", "part": "train"},

@@ -45,6 +45,8 @@ def tokens(teacher_logp: list[float], behaviour_logp: list[float] | None = None)
         keep_BT=torch.ones_like(teacher_BT, dtype=torch.bool),
         behaviour_logp_BT=behaviour_BT,
         teacher_logp_BT=teacher_BT,
+        advantage_BT=torch.zeros_like(teacher_BT),
+        weight_BT=torch.ones_like(teacher_BT),
     )
 
 

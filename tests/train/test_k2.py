@@ -24,6 +24,8 @@ def losses_and_gradients(objective: Objective, differences: list[float]) -> tupl
         keep_BT=torch.ones_like(logp_BT, dtype=torch.bool),
         behaviour_logp_BT=torch.zeros_like(teacher_BT),
         teacher_logp_BT=teacher_BT,
+        advantage_BT=torch.zeros_like(teacher_BT),
+        weight_BT=torch.ones_like(teacher_BT),
     )
     view = StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach())
     loss_BT = objective(view, batch).loss_BT
@@ -51,6 +53,8 @@ def test_in_a_real_softmax_the_gradients_are_those_of_k1_too() -> None:
         keep_BT=torch.ones(1, 7, dtype=torch.bool),
         behaviour_logp_BT=torch.zeros(1, 7, dtype=torch.float64),
         teacher_logp_BT=teacher_BT,
+        advantage_BT=torch.zeros_like(teacher_BT),
+        weight_BT=torch.ones_like(teacher_BT),
     )
     gradients = []
     for objective in (K2(), K1PolicyGradient()):

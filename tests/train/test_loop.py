@@ -118,7 +118,7 @@ def test_an_epoch_can_end_the_run(make_recipe, tmp_path: Path) -> None:
 
 def test_the_wall_clock_ends_the_run_with_a_checkpoint(make_recipe, tmp_path: Path) -> None:
     recipe = make_recipe("budget.steps=99", "budget.max_wall_seconds=3600")
-    readings = iter([0.0, 10.0, 20.0, 4000.0, 4001.0])
+    readings = iter([0.0, 10.0, 20.0, 4000.0, 4001.0, 4002.0])
     budget = Budget(recipe.budget, now=lambda: next(readings))
     summary, _ = go(recipe, tmp_path / "run", parts=replace(build(recipe), budget=budget))
     assert (summary.stop, summary.steps, summary.checkpoints) == (StopCause.WALL_CLOCK, 3, ("checkpoint-3",))
@@ -222,7 +222,10 @@ def test_the_metrics_are_those_of_the_tokens_that_were_written(make_recipe, load
         clamped = [min(max(value, -10), 10) for value in k1]
         assert metrics.loss == pytest.approx(math.fsum(clamped) / len(k1), abs=1e-5)
         assert metrics.clamped == sum(abs(value) > 10 for value in k1) / len(k1)
-        assert metrics.objective == {"ratio": 1.0}
+        assert metrics.objective.pop("k1_squared") == pytest.approx(
+            math.fsum(x * x for x in clamped) / len(k1), rel=1e-4
+        )
+        assert metrics.objective == {"ratio": 1.0, "advantage_squared": 0.0}
         assert metrics.gap.largest < 1e-4
 
 
@@ -255,7 +258,7 @@ def test_the_student_comes_closer_to_its_teacher(make_recipe, tmp_path: Path) ->
 
 def test_without_rollouts_kept_there_is_no_table(make_recipe, tmp_path: Path) -> None:
     go(make_recipe("save.rollouts=false"), tmp_path / "run")
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["checkpoint-3", "metrics.jsonl"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["checkpoint-3", "metrics.jsonl", "state"]
 
 
 def test_a_teacher_that_breaks_ends_the_run_and_leaves_what_was_whole(make_recipe, tmp_path: Path) -> None:

@@ -1,17 +1,19 @@
 """What is said before step one: everything that is missing, at once, and what the run will see."""
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from opd.models.load import load_model
 from opd.models.machine import memory_bytes
-from opd.train.objectives.k2 import K2
-from opd.train.plan import GIB, _parameters, lacks, notes, state_bytes
-from opd.train.recipe import ModelSettings
-from opd.train.update import OptimizerSettings, Updater
+from opd.records.rollouts import Prompt
+from opd.train.memory import GIB
+from opd.train.notes import evaluation_notes, notes, prompt_notes, rehearsal_notes, template_notes
+from opd.train.plan import forecast_of, lacks, make_plan
+from opd.train.rehearsal import Rehearsal
 
 REFERENCE = 1_777_088_000  # parameters of the reference student and teacher, head untied
 
@@ -57,59 +59,6 @@ def test_a_gpu_that_is_asked_for_and_not_there_is_said_with_the_memory_it_needs(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "trained", "gib"),
-    [
-        ("float32", True, 26.48),  # weights 6.62, gradients 6.62, AdamW 13.24
-        ("bfloat16", True, 29.79),  # and 3.31 for the weights that compute, beside float32 masters
-        ("bfloat16", False, 3.31),
-        ("float32", False, 6.62),
-        ("float64", True, 52.96),
-    ],
-)
-def test_the_memory_of_the_reference_pair_is_what_it_was_worked_out_to_be(
-    dtype: str, trained: bool, gib: float
-) -> None:
-    """Objectives, section 7: 6.62 GiB for each float32 copy of 1,777,088,000 parameters."""
-    settings = ModelSettings(model="m", dtype=dtype)
-    assert state_bytes(settings, REFERENCE, trained=trained) / GIB == pytest.approx(gib, abs=0.006)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
-def test_the_memory_is_what_a_step_really_holds(load, make_scored, dtype: str) -> None:
-    """E48: counted after a step on the random student: weights, masters, gradients and AdamW's two moments."""
-    student = load(dtype=dtype)
-    held: list[int] = []
-
-    def note(optimizer: torch.optim.Optimizer, *_: object) -> None:
-        masters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        weights = list(student.module.parameters())
-        moments = [value for state in optimizer.state.values() for value in state.values() if value.dim() > 0]
-        tensors = {id(tensor): tensor for tensor in [*masters, *weights, *moments]}
-        gradients = [parameter.grad for parameter in [*masters, *weights] if parameter.grad is not None]
-        by_id = tensors | {id(gradient): gradient for gradient in gradients}
-        held.append(sum(tensor.numel() * tensor.element_size() for tensor in by_id.values()))
-
-    hook = register_optimizer_step_post_hook(note)
-    try:
-        Updater(student, K2(), OptimizerSettings(lr=1e-3)).update(make_scored([3, 4]), step=1)
-    finally:
-        hook.remove()
-    assert held == [state_bytes(ModelSettings(model="m", dtype=dtype), student.parameters, trained=True)]
-
-
-def test_parameters_are_counted_from_the_files_and_taken_from_the_recipe_where_there_are_none(
-    load, untied_model: Path
-) -> None:
-    tied = load()
-    assert _parameters(ModelSettings(model=str(tied.path))) == tied.parameters
-    untied = load_model(untied_model, dtype="float32", device="cpu")
-    assert _parameters(ModelSettings(model=str(untied_model))) == untied.parameters
-    assert _parameters(ModelSettings(model=str(untied_model), parameters=12)) == untied.parameters
-    assert _parameters(ModelSettings(model="./not-fetched-yet", parameters=12)) == 12
-    assert _parameters(ModelSettings(model="./not-fetched-yet")) is None
-
-
-@pytest.mark.parametrize(
     ("prompts_per_step", "sets", "rows", "note"),
     [
         (
@@ -137,10 +86,171 @@ def test_coverage_is_said_before_step_one(
 ) -> None:
     """E61: the whole diagnosis of a run that only ever saw a prefix, in one line."""
     sets = [f"rollouts.prompts_per_step={prompts_per_step}", *sets]
-    assert notes(make_recipe(*sets), rows=rows) == [note]
+    assert notes(make_recipe(*sets), rows=rows)[0] == note
     in_order = note if "100.0%" in note else f"{note}, always the same first ones (data.shuffle = false)"
-    assert notes(make_recipe(*sets, "data.shuffle=false"), rows=rows) == [in_order]
+    assert notes(make_recipe(*sets, "data.shuffle=false"), rows=rows)[0] == in_order
 
 
 def test_a_bfloat16_student_is_said_to_have_float32_masters(make_recipe) -> None:
     assert any("float32 master weights" in note for note in notes(make_recipe("student.dtype=bfloat16"), rows=7))
+
+
+def test_a_clip_that_cannot_act_is_said_and_one_that_can_is_not(make_recipe) -> None:
+    """Objectives, section 5: with one update a step the ratio is 1."""
+    (note,) = [note for note in notes(make_recipe(), rows=7) if "clip" in note]
+    assert (
+        note == "objective.clip = 0.2 never acts: with one update a step (optimizer.minibatches = 1) the ratio is 1"
+    )
+    assert not [note for note in notes(make_recipe("optimizer.minibatches=2"), rows=7) if "clip" in note]
+    assert not [note for note in notes(make_recipe("objective.name=k2"), rows=7) if "clip" in note]
+
+
+def test_a_save_that_no_step_reaches_is_said(make_recipe) -> None:
+    assert [note for note in notes(make_recipe("save.every=4"), rows=7) if "lies beyond the last step (3)" in note]
+    assert not [note for note in notes(make_recipe("save.every=3"), rows=7) if "beyond" in note]
+
+
+def test_a_task_reward_is_weighed_against_the_teacher_before_the_run(make_recipe) -> None:
+    """E55. Of 4 rollouts one is right: mean -.5, deviation 1, so its advantage is 1.5; of 2, sqrt(1/2)."""
+    four = make_recipe("reward.weight=2", "rollouts.per_prompt=4")
+    (note,) = [note for note in notes(four, rows=7) if "task reward" in note]
+    assert note.startswith("the task reward adds up to 3 to a token's advantage (reward.weight = 2), beside the")
+    assert "at most 10" in note
+    two = make_recipe("reward.weight=1", 'reward.normalise="group_mean"')
+    assert any("adds up to 1 to" in note for note in notes(two, rows=7))  # +1 against a mean of 0
+
+
+@pytest.mark.parametrize("sets", [["reward.weight=1", "rollouts.per_prompt=1"], ["reward.wrong=1.0"]])
+def test_a_task_reward_that_does_nothing_is_said(make_recipe, sets: list[str]) -> None:
+    assert any("the task reward does nothing" in note for note in notes(make_recipe(*sets), rows=7))
+
+
+BOXED = {
+    "math500": ("math500.jsonl", "{problem} Put it within \\boxed{}."),
+    "tiny": ("opd:arith_tiny/x", "{problem}"),
+}
+
+
+def test_another_instruction_in_training_than_in_evaluation_is_said_with_both(make_recipe) -> None:
+    """E38."""
+    (note,) = evaluation_notes(make_recipe("data.prompt={problem} Say Answer: last."), BOXED)
+    assert note == (
+        "data.prompt does not ask for \\boxed{}, and math500 does: training says 'Say Answer: last.', "
+        "math500 says 'Put it within \\\\boxed{}.'"
+    )
+    assert evaluation_notes(make_recipe("data.prompt={problem} Use \\boxed{}."), BOXED) == []
+    embedded = make_recipe("data.path=opd:arith_tiny/train.jsonl")
+    assert evaluation_notes(embedded, BOXED) == []  # evaluated by its own task, which asks for nothing
+
+
+def prompts(*problems: str) -> list[Prompt]:
+    return [
+        Prompt(row=row, problem=problem, answer="", token_ids=tuple(map(ord, problem)))
+        for row, problem in enumerate(problems)
+    ]
+
+
+def test_doubled_braces_in_the_rows_are_counted_and_nested_ones_are_not() -> None:
+    """E38."""
+    (note,) = prompt_notes(prompts("put it in \\boxed{{}}", "x^{a_{b}}", "2+2"))
+    assert note.startswith("data: 1 of 3 problems hold doubled braces ({{)")
+
+
+def test_prompts_that_come_again_are_counted_beyond_one_in_a_hundred() -> None:
+    """E62."""
+    different = [str(number) for number in range(200)]
+    assert prompt_notes(prompts(*different, "7", "8")) == []
+    (note,) = prompt_notes(prompts(*different, "7", "8", "9"))
+    assert note.startswith("data: 3 of 203 prompts stood in an earlier row")
+
+
+class Tokenizer(NamedTuple):
+    chat_template: str
+
+
+def test_templates_that_differ_are_said_with_what_differs() -> None:
+    """E35."""
+    one = Tokenizer("{{ bos }}{% for m in messages %}<User>{{ m }}{% endfor %}<think>")
+    assert template_notes(one, one) == []
+    (note,) = template_notes(one, Tokenizer(one.chat_template.replace("<think>", "")))
+    lines = [line.strip() for line in note.splitlines()[1:]]
+    assert lines == ["-{% endfor %}", "+{% endfor %}<think>"]
+
+
+def rehearsal(**changed: object) -> Rehearsal:
+    values = {
+        "start_seconds": 10.0,
+        "step_seconds": {"sample": 6.0, "score": 1.0, "update": 3.0},
+        "save_seconds": 5.0,
+        "peak_bytes": 1,
+        "rollout_tokens": 8,
+    }
+    return Rehearsal(**(values | changed))
+
+
+def test_the_forecast_stops_where_the_budget_would(make_recipe) -> None:
+    """The budget's own rule, step by step, with steps and saves that always take as long."""
+    recipe = make_recipe("budget.steps=1000", "save.every=10", "budget.max_wall_seconds=600.0")
+    elapsed, step = 10.0, 0
+    while True:
+        step += 1
+        elapsed += 10.0
+        if elapsed + 1.2 * (10.0 + 2 * 5.0) >= 600.0:
+            break
+        elapsed += 5.0 * (step % 10 == 0)
+    said = forecast_of(recipe, rehearsal(), last_step=1000)
+    assert abs(said.steps - step) <= 1
+    assert said.seconds <= 600.0
+    assert forecast_of(make_recipe(), rehearsal(), last_step=3).seconds == 10 + 3 * 10 + 5
+
+
+def test_a_reserve_shorter_than_a_save_and_saves_that_never_come_are_said(make_recipe) -> None:
+    recipe = make_recipe("budget.steps=1000", "save.every=100", "budget.max_wall_seconds=600.0")
+    short, late, seldom = rehearsal_notes(recipe, rehearsal(), steps=50, rows=400)
+    assert "after 50 steps: 25.0% of the rows" in short
+    assert "a save takes 5.0 s" in late
+    assert "take 1,000 s of max_wall_seconds = 600" in seldom
+    enough = make_recipe("save.every=10", "budget.max_wall_seconds=600.0", "budget.reserve_seconds=6.0")
+    assert rehearsal_notes(enough, rehearsal(), steps=3, rows=400) == []
+
+
+def test_a_plan_counts_rows_tokens_and_disk(make_recipe, tmp_path: Path) -> None:
+    recipe = make_recipe("budget.steps=30", "save.every=5", "save.keep=2", "save.keep_every=10")
+    plan = make_plan(recipe, out=tmp_path / "not" / "there")
+    assert (plan.steps, plan.rows, plan.rows_seen) == (30, 7, 7)
+    assert plan.rollout_tokens == 30 * 2 * 2 * 8
+    parameters = 2 * (32 * 32 * 2 + 32 * 16 * 2 + 32 + 16 * 2 + 3 * 32 * 64 + 2 * 32) + 320 * 32 + 32
+    disk = {part.name: part.bytes for part in plan.disk.parts}
+    assert disk["checkpoints, 6 at once"] == 6 * 4 * parameters  # two newest, one in the making, steps 10, 20, 30
+    assert disk["trainer states, 2 at once"] == 2 * 12 * parameters
+    assert plan.lacks == ()
+    assert not (tmp_path / "not").exists()
+
+
+def test_a_disk_that_is_too_small_and_a_context_that_is_too_short_are_in_the_way(
+    make_recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opd.train.plan.shutil.disk_usage", lambda _: SimpleNamespace(free=1))
+    plan = make_plan(make_recipe("rollouts.limit_tokens=512"), out=tmp_path, rehearsed=True)
+    assert [fault.partition(":")[0] for fault in plan.lacks] == ["student", "teacher", "disk"]
+    assert plan.rehearsal is None
+
+
+def test_a_plan_needs_no_models_and_no_data(make_recipe, tmp_path: Path) -> None:
+    recipe = make_recipe("student.model=./none", "student.parameters=1000", "teacher.model=./none")
+    plan = make_plan(recipe, out=tmp_path)
+    assert plan.rows == 7  # counted without a tokenizer
+    assert not plan.memory.complete
+    assert {part.name: part.bytes for part in plan.memory.parts}["AdamW's two moments"] == 8_000
+    nothing = make_plan(make_recipe(f"data.path={tmp_path}/none.jsonl"), out=tmp_path)
+    assert (nothing.rows, nothing.steps, nothing.rollout_tokens) == (None, None, None)
+    assert any("clip" in note for note in nothing.notes)
+
+
+def test_a_rehearsed_plan_has_times_and_an_end(make_recipe, tmp_path: Path) -> None:
+    plan = make_plan(make_recipe("budget.max_wall_seconds=600.0"), out=tmp_path, rehearsed=True)
+    assert plan.rehearsal is not None
+    assert plan.forecast is not None
+    assert plan.forecast.steps == 3
+    assert any("reserve" in note for note in plan.notes)
+    json.dumps(plan.resolved(), allow_nan=False)

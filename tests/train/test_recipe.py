@@ -25,7 +25,7 @@ THERE_ARE = f"there are: {', '.join(names())}"
         (["rollouts.prompt_per_step=2"], "unknown key 'rollouts.prompt_per_step'; did you mean 'prompts_per_step'?"),
         (
             ["optimizer.speed=2"],
-            "unknown key 'optimizer.speed'; known here: betas, epsilon, largest_gradient_norm, lr,",
+            "unknown key 'optimizer.speed'; known here: betas, epsilon, largest_gradient_norm, largest_importance,",
         ),
         (["objective.name=k3"], f"objective: no objective 'k3'; {THERE_ARE}"),
         (["objective=k2"], f"objective needs a name; {THERE_ARE}"),

@@ -31,6 +31,7 @@ def test_a_run_leaves_all_that_it_was_and_came_to(make_recipe, tmp_path: Path) -
         "recipe.json",
         "rollouts",
         "run.json",
+        "state",
     ]
     assert read(RunSummary, out / "run.json") == summary
     assert read(Recipe, out / "recipe.json") == recipe

@@ -14,7 +14,7 @@ from opd.models.sequences import micro_batches
 from opd.records.errors import AnswerIsNo
 from opd.records.rollouts import ScoredRollout
 from opd.train.batch import Batch, collate
-from opd.train.objective import Objective, StudentView, TokenLoss
+from opd.train.objective import Objective, StudentView, TokenLoss, TokenObjective
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
 from opd.train.update import OptimizerSettings, Updater, UpdateStats
 
@@ -24,14 +24,14 @@ UNCLIPPED = OptimizerSettings(lr=1e-3, largest_gradient_norm=1e9)
 ALL_AT_ONCE = 10_000
 
 
-class TeacherAsLoss(Objective):
+class TeacherAsLoss(TokenObjective):
     """The loss of a token is whatever stands as its teacher's score."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
         return TokenLoss(loss_BT=batch.teacher_logp_BT + 0 * student.logp_BT)
 
 
-class Elsewhere(Objective):
+class Elsewhere(TokenObjective):
     """A loss, and a steep one, at every position but the trained ones."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
@@ -39,7 +39,7 @@ class Elsewhere(Objective):
         return TokenLoss(loss_BT=torch.where(batch.keep_BT, 0 * student.logp_BT, steep_BT))
 
 
-class InfiniteForThreeTokens(Objective):
+class InfiniteForThreeTokens(TokenObjective):
     """Breaks its promise for rollouts of three tokens."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
@@ -47,7 +47,7 @@ class InfiniteForThreeTokens(Objective):
         return TokenLoss(loss_BT=student.logp_BT + torch.where(three_B1, math.inf, 0.0))
 
 
-class FiniteWithoutSlope(Objective):
+class FiniteWithoutSlope(TokenObjective):
     """Finite values whose derivative is not: the root at zero."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
@@ -219,6 +219,8 @@ def test_junk_outside_the_mask_changes_no_weight_gradient(load, make_scored, jun
             keep_BT=batch.keep_BT,
             behaviour_logp_BT=batch.behaviour_logp_BT,
             teacher_logp_BT=teacher_BT,
+            advantage_BT=torch.zeros_like(teacher_BT),
+            weight_BT=torch.ones_like(teacher_BT),
         )
         logp_BT = token_logp(student, batch.ids_BT, batch.keep_BT)
         view = StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach())

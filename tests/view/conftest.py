@@ -78,6 +78,7 @@ def metrics(step: int) -> StepMetrics:
         mean_tokens=30.7 + noise.gauss(0, 0.4),
         surprise=0.09 * math.exp(-step / 40) + 0.026,
         cut_short=0.0156 if step % 40 == 7 else 0.0,
+        repeated=0.0,
         rows_seen=16 * step,
         gap=Gap(mean=1.1e-7, largest=2.4e-5, k3=3e-10),
         objective={"k1": kl, "ratio": 1.0},

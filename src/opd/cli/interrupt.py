@@ -30,8 +30,8 @@ class Interrupt:
         """Whether the work should end after the present unit."""
         return self._asked
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
+    def _note(self, number: int, _frame: FrameType | None) -> None:
         if self._asked:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(signal.Signals(number).name)
         self._asked = True
         click.echo(f"stopping after this {self._unit}; once more to stop at once", err=True)

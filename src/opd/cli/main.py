@@ -11,8 +11,11 @@ import click
 
 from opd import __version__
 from opd.cli.compare import compare
+from opd.cli.data import data
 from opd.cli.demo import demo
+from opd.cli.doctor import doctor
 from opd.cli.evaluate import evaluate
+from opd.cli.plan import plan
 from opd.cli.score import score
 from opd.cli.show import show
 from opd.cli.task import task
@@ -33,7 +36,7 @@ def opd() -> None:
     """
 
 
-for verb in (demo, train, evaluate, compare, score, show, task):
+for verb in (demo, plan, train, evaluate, compare, score, data, show, task, doctor):
     opd.add_command(verb)
 
 

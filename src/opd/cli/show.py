@@ -72,12 +72,12 @@ def keys() -> None:
 
 
 def _print_keys(kind: "type[Settings]", *, prefix: str) -> None:
-    from opd.records.settings import Settings
+    from opd.records.settings import settings_in
 
     for name, field in kind.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
-            click.echo(f"\n[{prefix}{name}]  {_first_line(field.annotation.__doc__)}")
-            _print_keys(field.annotation, prefix=f"{prefix}{name}.")
+        if (inner := settings_in(field.annotation)) is not None:
+            click.echo(f"\n[{prefix}{name}]  {_first_line(inner.__doc__)}")
+            _print_keys(inner, prefix=f"{prefix}{name}.")
         else:
             default = "required" if field.is_required() else f"= {json.dumps(field.default)}"
             click.echo(f"  {prefix}{name} {default}\n      {' '.join((field.description or '').split())}")

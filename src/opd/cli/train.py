@@ -12,40 +12,66 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("recipe")
+@click.argument("recipe", required=False)
 @click.option("--out", required=True, type=UserPath(), help="Folder of the run; a new one.")
+@click.option("--resume", is_flag=True, help="Go on with the run that OUT holds; without RECIPE by its own.")
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Put a value into the recipe: optimizer.lr=2e-6."
 )
 @click.option("--quiet", is_flag=True, help="Show nothing but errors.")
-def train(recipe: str, out: Path, sets: tuple[str, ...], quiet: bool) -> None:
+def train(recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], quiet: bool) -> None:
     """Distil the student of RECIPE, a .toml or .json file or the name of one that ships.
 
     Afterwards OUT holds recipe.json, metrics.jsonl, rollouts/, checkpoint-*/ (complete model directories) and
-    run.json. Ctrl-C ends the run after the step at hand, with a checkpoint.
+    run.json. Ctrl-C ends the run after the step at hand, with a checkpoint; --resume goes on from there, or from
+    the last state before a crash, to the result that the uninterrupted run would have had.
     """
+    file = _recipe_file(recipe, out, resume=resume)  # before the imports that take seconds
+
     from opd.cli.interrupt import Interrupt
     from opd.records.errors import AnswerIsNo
     from opd.records.metrics import StopCause
-    from opd.records.places import recipe_path
     from opd.records.settings import read
     from opd.train.plan import notes
     from opd.train.recipe import Recipe
+    from opd.train.resume import find_start, finished
     from opd.train.run import prepare, run
     from opd.view.board import TrainBoard
 
-    settings = read(Recipe, recipe_path(recipe), sets=sets)
-    parts = prepare(settings, out)
+    settings = read(Recipe, file, sets=sets)
+    if resume and (done := finished(settings, out)):
+        click.echo(f"{out} is finished, and was left as it is: {_closing(done, out)}")
+        return
+    start = find_start(settings, out) if resume else None
+    parts = prepare(settings, out, start=start)
     if not quiet:
         for note in notes(settings, rows=len(parts.prompts)):
             click.echo(note, err=True)
+        if start:
+            click.echo(f"going on after step {start.step}", err=True)
     board = TrainBoard(total_steps=settings.budget.steps, quiet=quiet)
     with Interrupt(unit="step") as interrupt, board:
-        summary = run(settings, parts, out, report=board.step, interrupted=interrupt.asked)
+        summary = run(settings, parts, out, start=start, report=board.step, interrupted=interrupt.asked)
     if not quiet:
         click.echo(_closing(summary, out))
     if summary.stop is StopCause.INTERRUPTED:
-        raise AnswerIsNo(f"interrupted after step {summary.steps} of {summary.asked_steps}")
+        raise AnswerIsNo(
+            f"interrupted after step {summary.steps} of {summary.asked_steps}; opd train --resume --out {out} goes on"
+        )
+
+
+def _recipe_file(recipe: str | None, out: Path, *, resume: bool) -> Path:
+    """The file that was named, or else that of the run to go on with."""
+    from opd.records.errors import AskedWrongly
+    from opd.records.places import recipe_path
+
+    if recipe is not None:
+        return recipe_path(recipe)
+    if not resume:
+        raise AskedWrongly("name a RECIPE, or --resume to go on with the run that OUT holds")
+    if not (out / "recipe.json").is_file():
+        raise AskedWrongly(f"{out} holds no run (no recipe.json): there is nothing to resume; name a RECIPE to begin")
+    return out / "recipe.json"
 
 
 def _closing(summary: "RunSummary", out: Path) -> str:

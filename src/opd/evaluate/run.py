@@ -16,7 +16,7 @@ from opd.evaluate.folder import claim, is_settled, read_samples
 from opd.evaluate.score import build_score
 from opd.evaluate.settings import Evaluation
 from opd.grading.grader import Grader
-from opd.models.chat import check_fits, prompt_ids, user_text
+from opd.models.chat import check_fits, prompt_ids, response_text, user_text
 from opd.models.interfaces import Sampler
 from opd.models.load import LanguageModel, find_model, load_model, model_digest
 from opd.models.machine import choose_device, describe
@@ -147,12 +147,6 @@ def _prompt(benchmark: Benchmark, model: LanguageModel, question: Question) -> P
         answer=question.gold,
         token_ids=prompt_ids(model.tokenizer, user_text(benchmark.prompt, question.problem)),
     )
-
-
-def response_text(model: LanguageModel, rollout: Rollout) -> str:
-    """What the model wrote: marks such as `</think>` stay, the end-of-sequence token goes."""
-    ids = rollout.token_ids if rollout.stop.cut_short else rollout.token_ids[:-1]
-    return str(model.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
 def _graded(

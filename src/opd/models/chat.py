@@ -13,7 +13,7 @@ from jinja2 import TemplateError
 
 from opd.models.load import LanguageModel
 from opd.records.errors import AskedWrongly
-from opd.records.rollouts import Prompt
+from opd.records.rollouts import Prompt, Rollout
 
 PROBLEM = "{problem}"
 
@@ -46,6 +46,12 @@ def prompt_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
     if bos is not None and ids.count(bos) > 1:
         raise AskedWrongly(f"the chat template gives two beginning-of-sequence tokens ({tokenizer.bos_token!r})")
     return ids
+
+
+def response_text(model: LanguageModel, rollout: Rollout) -> str:
+    """What the model wrote: marks such as `</think>` stay, the end-of-sequence token goes."""
+    ids = rollout.token_ids if rollout.stop.cut_short else rollout.token_ids[:-1]
+    return str(model.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
 def check_fits(model: LanguageModel, prompts: Sequence[Prompt], *, limit_tokens: int) -> None:

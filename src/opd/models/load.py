@@ -89,6 +89,11 @@ def model_digest(path: Path) -> str:
     return digest(tree(path))
 
 
+def load_tokenizer(path: Path) -> Any:
+    """The tokenizer of a model's directory, without its weights."""
+    return _tokenizer(path)
+
+
 def load_model(path: Path, *, dtype: str, device: str) -> LanguageModel:
     """The model of a directory in this dtype (float32, bfloat16, float64) on this device, ready to run.
 

@@ -9,7 +9,7 @@ formed for a chunk of kept tokens at a time and never for the prompt or the padd
 logits are formed again in the backward pass instead of being kept.
 """
 
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch.nn import functional
@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from opd.models.load import LanguageModel
 
-HEAD_CHUNK_TOKENS = 2048  # 2.3 GiB of logits and their gradient at V = 151,936
+HEAD_CHUNK_TOKENS = 128  # 74 MiB a float32 matrix at V = 151,936; a divergence holds about ten of them
 
 
 def token_logp(
@@ -32,39 +32,48 @@ def token_logp(
 
     The softmax is over the tokenizer's tokens: padded rows of the embedding have no share (faults E33).
     """
+
+    def logp_of(hidden_CH: torch.Tensor, ids_C: torch.Tensor) -> tuple[torch.Tensor]:
+        logits_CV = head_logits(model, hidden_CH) / temperature
+        return (-functional.cross_entropy(logits_CV, ids_C, reduction="none"),)
+
+    hidden_NH, ids_N = before_kept(model, ids_BT, keep_BT)
+    (logp_N,) = in_chunks(logp_of, hidden_NH, ids_N, chunk_tokens=chunk_tokens)
+    return at_kept(logp_N, keep_BT)
+
+
+def before_kept(
+    model: LanguageModel, ids_BT: torch.Tensor, keep_BT: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(hidden_NH, ids_N): the kept tokens in reading order, each with the hidden state that predicts it."""
     if bool(keep_BT[:, 0].any()):
         raise ValueError("the first token of a sequence has no predictor and can't be kept")
     hidden_BTH = model.module.get_decoder()(input_ids=ids_BT, use_cache=False).last_hidden_state
     predicted_BT = keep_BT[:, 1:]
-    hidden_NH = hidden_BTH[:, :-1][predicted_BT]
-    targets_N = ids_BT[:, 1:][predicted_BT]
-    logp_N = _chunked(model, hidden_NH, targets_N, temperature=temperature, chunk_tokens=chunk_tokens)
-    return torch.zeros(ids_BT.shape, dtype=logp_N.dtype, device=logp_N.device).masked_scatter(keep_BT, logp_N)
+    return hidden_BTH[:, :-1][predicted_BT], ids_BT[:, 1:][predicted_BT]
+
+
+def at_kept(values_N: torch.Tensor, keep_BT: torch.Tensor) -> torch.Tensor:
+    """values_BT: one value a kept token, in reading order, at its place; 0 elsewhere."""
+    return torch.zeros(keep_BT.shape, dtype=values_N.dtype, device=values_N.device).masked_scatter(keep_BT, values_N)
+
+
+def in_chunks(
+    function: Callable[..., tuple[torch.Tensor, ...]], *tensors_N: torch.Tensor, chunk_tokens: int
+) -> tuple[torch.Tensor, ...]:
+    """What `function` gives for each run of `chunk_tokens` tokens, joined; it may not mix tokens.
+
+    With gradients, a chunk is computed again in the backward pass instead of being kept.
+    """
+    recompute = torch.is_grad_enabled() and len(tensors_N[0]) > chunk_tokens
+    chunks = zip(*(tensor_N.split(chunk_tokens) for tensor_N in tensors_N), strict=True)
+    pieces = [
+        checkpoint(function, *chunk, use_reentrant=False) if recompute else function(*chunk) for chunk in chunks
+    ]
+    return tuple(torch.cat(column) for column in zip(*pieces, strict=True))
 
 
 def head_logits(model: LanguageModel, hidden_NH: torch.Tensor) -> torch.Tensor:
     """logits_NV over the tokenizer's tokens, in float32 or wider."""
     logits_NV: torch.Tensor = model.module.get_output_embeddings()(hidden_NH)[:, : model.vocabulary]
     return logits_NV if logits_NV.dtype == torch.float64 else logits_NV.float()
-
-
-def _chunked(
-    model: LanguageModel,
-    hidden_NH: torch.Tensor,
-    targets_N: torch.Tensor,
-    *,
-    temperature: float,
-    chunk_tokens: int,
-) -> torch.Tensor:
-    def logp_of(hidden_CH: torch.Tensor, targets_C: torch.Tensor) -> torch.Tensor:
-        logits_CV = head_logits(model, hidden_CH) / temperature
-        return -functional.cross_entropy(logits_CV, targets_C, reduction="none")
-
-    pieces: list[Any] = []
-    recompute = torch.is_grad_enabled() and len(targets_N) > chunk_tokens
-    for hidden_CH, targets_C in zip(hidden_NH.split(chunk_tokens), targets_N.split(chunk_tokens), strict=True):
-        if recompute:
-            pieces.append(checkpoint(logp_of, hidden_CH, targets_C, use_reentrant=False))
-        else:
-            pieces.append(logp_of(hidden_CH, targets_C))
-    return torch.cat(pieces)

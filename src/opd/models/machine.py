@@ -13,10 +13,16 @@ from opd.records.errors import AskedWrongly
 
 def choose_device(asked: str) -> str:
     """`cuda` or `cpu`: `auto` takes the GPU when there is one."""
-    there_is_one = torch.cuda.is_available()
-    if asked == "cuda" and not there_is_one:
+    if asked == "cuda" and not torch.cuda.is_available():
         raise AskedWrongly("device = cuda, and this machine has no CUDA device that torch sees; set it to cpu")
-    return asked if asked != "auto" else "cuda" if there_is_one else "cpu"
+    return device_meant(asked)
+
+
+def device_meant(asked: str) -> str:
+    """The device that is asked for, whether or not this machine has it."""
+    if asked != "auto":
+        return asked
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def describe(device: str) -> dict[str, str]:

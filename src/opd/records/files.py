@@ -139,6 +139,8 @@ def alone(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         os.close(descriptor)
         raise AskedWrongly(f"another process is at work in {folder}; wait for it, or name another folder") from None
+    except OSError:
+        pass  # a file system without locks
     try:
         yield
     finally:
@@ -166,6 +168,14 @@ def publish(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     _sync(folder.parent)
+
+
+def discard(folder: Path) -> None:
+    """The folder is gone. It loses its name first, so that what a crash leaves of it is never taken for whole."""
+    partial = folder.with_name(f"{folder.name}{PARTIAL}")
+    shutil.rmtree(partial, ignore_errors=True)
+    folder.replace(partial)
+    shutil.rmtree(partial)
 
 
 def is_complete(folder: Path) -> bool:

@@ -37,12 +37,15 @@ class StepMetrics(Settings):
     learning_rate: float
     rollouts: int
     trained_tokens: int
+    """Tokens that were learned from; what divides the loss."""
     mean_tokens: float
     """Mean length of a rollout, tokens."""
     surprise: float
     """Mean of -log student over the sampled tokens: estimates the student's entropy, nats a token."""
     cut_short: Share
     """Share of rollouts that the length limit ended."""
+    repeated: Share
+    """Share of rollouts whose end is a loop."""
     rows_seen: int
     """Distinct rows that the run has trained on so far."""
     gap: Gap
@@ -74,6 +77,7 @@ class RunSummary(Settings):
     steps: int
     asked_steps: int
     seconds: float
+    """Used, of `max_wall_seconds`; what a killed try used after its last trainer state is not known."""
     max_wall_seconds: float | None
     rows_seen: int
     rows: int
@@ -81,3 +85,5 @@ class RunSummary(Settings):
     """Names of the folders that were kept, oldest first."""
     machine: dict[str, str]
     """Device, versions and threads."""
+    resumed_from: tuple[int, ...] = ()
+    """Steps at which the run was taken up again; empty for one that ran in one go."""

@@ -60,9 +60,21 @@ class ScoredRollout:
 
     rollout: Rollout
     teacher_logp: tuple[float, ...]
+    reward: float | None = None  # of the whole answer; null where there is no task reward, or its grader failed
+    advantage: float = 0.0  # the reward against its siblings', weighted
+    weights: tuple[float, ...] | None = None  # one a token: how much it is learned from; null: all of them alike
 
     def __post_init__(self) -> None:
+        if self.weights is not None and len(self.weights) != len(self.rollout.token_ids):
+            raise ValueError(f"{len(self.rollout.token_ids)} sampled tokens but {len(self.weights)} weights")
         if len(self.teacher_logp) != len(self.rollout.token_ids):
             raise ValueError(
                 f"{len(self.rollout.token_ids)} sampled tokens but {len(self.teacher_logp)} teacher scores"
             )
+
+    @property
+    def trained_tokens(self) -> int:
+        """Tokens that are learned from."""
+        if self.weights is None:
+            return len(self.rollout.token_ids)
+        return sum(weight > 0 for weight in self.weights)

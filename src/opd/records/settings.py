@@ -137,12 +137,12 @@ def _keys(kind: type[Settings], place: Sequence[str]) -> list[str]:
             return []
         if not part.isdecimal():  # a number is a place in a list of sections
             field = section.model_fields.get(part)
-            section = _section(field.annotation) if field else None
+            section = settings_in(field.annotation) if field else None
     return sorted(section.model_fields) if section else []
 
 
-def _section(annotation: Any) -> type[Settings] | None:
+def settings_in(annotation: Any) -> type[Settings] | None:
     """The settings in `Judge`, `Judge | None` or `tuple[Judge, ...]`."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return annotation
-    return next(filter(None, map(_section, get_args(annotation))), None)
+    return next(filter(None, map(settings_in, get_args(annotation))), None)

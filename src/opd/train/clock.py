@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
@@ -32,6 +33,15 @@ class BudgetSettings(Settings):
         return min(self.steps, max(1, self.epochs * rows // prompts_per_step))
 
 
+class Spent(Settings):
+    """What a run has used of its time so far."""
+
+    seconds: NonNegativeFloat
+    """Since the run began, loading included; time between two tries is not counted."""
+    slowest_step_seconds: NonNegativeFloat
+    slowest_save_seconds: NonNegativeFloat
+
+
 class Budget:
     """How much of what was asked for is left. The wall clock runs from construction."""
 
@@ -39,13 +49,29 @@ class Budget:
         self._settings = settings
         self._now = now
         self._start = now()
+        self._before = 0.0
         self._slowest_step = 0.0
         self._slowest_save = 0.0
 
     @property
     def seconds(self) -> float:
-        """Since the run began."""
-        return self._now() - self._start
+        """Since the run began, earlier tries included."""
+        return self._before + self._now() - self._start
+
+    @property
+    def spent(self) -> Spent:
+        """What a resumed run has to know of this one's time."""
+        return Spent(
+            seconds=self.seconds,
+            slowest_step_seconds=self._slowest_step,
+            slowest_save_seconds=self._slowest_save,
+        )
+
+    def resume(self, spent: Spent) -> None:
+        """Counts on from what earlier tries have used."""
+        self._before = spent.seconds
+        self.stepped(spent.slowest_step_seconds)
+        self.saved(spent.slowest_save_seconds)
 
     def stepped(self, seconds: float) -> None:
         """Takes note of what a step took, without its saving."""
@@ -76,16 +102,50 @@ class Phases:
     def __init__(self, device: str) -> None:
         self._device = device
         self._start = time.perf_counter()
+        self._phase_start = self._start
         self.seconds: dict[str, float] = {}
+        self.current: str | None = None  # the phase at hand; stays when an exception leaves it
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """What runs inside is counted under this name, with the device's work awaited."""
-        start = time.perf_counter()
+        self.current = name
+        self._phase_start = time.perf_counter()
         yield
         synchronise(self._device)
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        self.seconds = self.so_far()
+        self.current = None
+
+    def so_far(self) -> dict[str, float]:
+        """The seconds of each phase, of the one at hand until now."""
+        if self.current is None:
+            return self.seconds
+        elapsed = time.perf_counter() - self._phase_start
+        return {**self.seconds, self.current: self.seconds.get(self.current, 0.0) + elapsed}
+
+    def with_total(self) -> dict[str, float]:
+        """The seconds of each phase, and of the whole step so far as `total`."""
+        return {**self.so_far(), "total": self.total()}
 
     def total(self) -> float:
         """Seconds since the step began."""
         return time.perf_counter() - self._start
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """Where a run is, for whoever has to say where it broke."""
+
+    step: int = 0
+    phases: Phases | None = None
+
+    def begin(self, step: int, *, device: str) -> Phases:
+        """The phases of this step, which begins now."""
+        self.step = step
+        self.phases = Phases(device)
+        return self.phases
+
+    @property
+    def phase(self) -> str | None:
+        """The phase at hand, or that an exception left; None between phases."""
+        return self.phases.current if self.phases else None

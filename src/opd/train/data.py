@@ -4,7 +4,6 @@ JSON Lines or parquet; a row has at least a problem and an answer. A row is name
 that a filter changes no row's sampling noise.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,10 +11,11 @@ from pydantic import PositiveInt
 
 from opd.models.chat import prompt_ids, user_text
 from opd.records.errors import AskedWrongly
-from opd.records.files import read_lines, sha256
+from opd.records.files import sha256
 from opd.records.places import locate
 from opd.records.rollouts import Prompt
 from opd.records.settings import Settings
+from opd.train.rows import read_rows
 
 
 class DataSettings(Settings):
@@ -73,20 +73,6 @@ def read_prompts(settings: DataSettings, tokenizer: Any) -> list[Prompt]:
         filtered = f" that has {settings.where}" if settings.where else ""
         raise AskedWrongly(f"{path} has no row{filtered} to train on")
     return prompts
-
-
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a JSON Lines or parquet file."""
-    if path.suffix != ".parquet":
-        yield from read_lines(path)
-        return
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        yield from pq.read_table(path).to_pylist()
-    except pa.ArrowInvalid as error:
-        raise AskedWrongly(f"{path} is not a parquet file: {error}") from error
 
 
 def _prompt(settings: DataSettings, tokenizer: Any, row: int, values: dict[str, Any]) -> Prompt:

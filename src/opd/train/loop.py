@@ -5,14 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from opd.models.machine import describe, peak_bytes
+from opd.models.machine import peak_bytes
 from opd.records.files import append_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
-from opd.records.rollout_table import table_path, write_table
 from opd.records.rollouts import Rollout
-from opd.train.checkpoint import Checkpoints
-from opd.train.clock import Phases
+from opd.train.archive import Archive
+from opd.train.clock import Phases, Progress
+from opd.train.credit import repetition_onset
 from opd.train.recipe import Parts, Recipe
+from opd.train.resume import Start
 from opd.train.update import UpdateStats
 
 
@@ -23,28 +24,37 @@ def train(
     out: Path,
     report: Callable[[StepMetrics], object],
     interrupted: Callable[[], bool],
+    start: Start | None = None,
+    progress: Progress | None = None,
 ) -> RunSummary:
-    """What the run came to, with metrics.jsonl, rollouts/ and checkpoint-*/ in `out`.
+    """What the run came to, with metrics.jsonl, rollouts/, checkpoint-*/ and state/ in `out`.
 
     `report` is called after every step. After each, `interrupted` is asked whether to stop: the run then ends
-    as if its budget were used up, with a checkpoint of the step that was just made.
+    as if its budget were used up, with a checkpoint of the step that was just made. `start` is where a resumed run
+    goes on, once `put_back` has brought the parts there; `progress` says all the while where the run is.
     """
+    progress = progress or Progress()
     asked = recipe.rollouts
     last_step = recipe.budget.last_step(rows=parts.order.rows, prompts_per_step=asked.prompts_per_step)
     budget = parts.budget
-    checkpoints = Checkpoints(out, keep=recipe.save.keep)
+    archive = Archive(out, recipe, parts, start=start)
     seeds = rollout_seeds(recipe.seed, count=asked.per_prompt)
-    seen: set[int] = set()
-    step, cause = 0, None
+    step = start.step if start else 0
+    seen = parts.order.seen(step, prompts_per_step=asked.prompts_per_step)
+    cause = archive.ended(step, last_step=last_step)
     while cause is None:
         step += 1
-        phases = Phases(parts.device)
+        phases = progress.begin(step, device=parts.device)
         draws = parts.order.at(step, prompts_per_step=asked.prompts_per_step)
         prompts = [replace(parts.prompts[draw.row], epoch=draw.epoch) for draw in draws]
         with phases.phase("sample"):
             rollouts = parts.sampler.sample(prompts, seeds=seeds)
         with phases.phase("score"):
             scored = parts.scorer.score(rollouts)
+        if parts.reward is not None:
+            with phases.phase("grade"):
+                scored = parts.reward.rewarded(scored)
+        scored = [replace(one, weights=recipe.credit.weights(one.rollout)) for one in scored]
         with phases.phase("update"):
             stats = parts.updater.update(scored, step=step)
             parts.sampler.follow(step)
@@ -52,27 +62,13 @@ def train(
         budget.stepped(phases.total())
         cause = budget.cause(step, last_step=last_step) or (StopCause.INTERRUPTED if interrupted() else None)
         with phases.phase("save"):
-            if recipe.save.rollouts:
-                write_table(table_path(out, step), scored)
-            if cause is not None or step % recipe.save.every == 0:
-                checkpoints.save(parts.student, step=step, recipe_digest=recipe.digest)
+            line = step_metrics(step, stats, rollouts, rows_seen=len(seen), phases=phases, device=parts.device)
+            archive.keep(line, scored, ends=cause is not None)
         budget.saved(phases.seconds["save"])
-        metrics = step_metrics(step, stats, rollouts, rows_seen=len(seen), phases=phases, device=parts.device)
+        metrics = line.model_copy(update={"seconds": phases.with_total()})
         append_lines(out / "metrics.jsonl", [metrics.resolved()])
         report(metrics)
-    return RunSummary(
-        recipe=recipe.digest,
-        data=parts.data_sha256,
-        stop=cause,
-        steps=step,
-        asked_steps=recipe.budget.steps,
-        seconds=budget.seconds,
-        max_wall_seconds=recipe.budget.max_wall_seconds,
-        rows_seen=len(seen),
-        rows=parts.order.rows,
-        checkpoints=tuple(path.name for path in checkpoints.complete()),
-        machine=describe(parts.device),
-    )
+    return archive.summary(step, cause, rows_seen=len(seen))
 
 
 def step_metrics(
@@ -89,14 +85,15 @@ def step_metrics(
         learning_rate=stats.learning_rate,
         rollouts=len(rollouts),
         trained_tokens=stats.trained_tokens,
-        mean_tokens=stats.trained_tokens / len(rollouts),
+        mean_tokens=sum(len(rollout.token_ids) for rollout in rollouts) / len(rollouts),
         surprise=stats.surprise,
         cut_short=sum(rollout.stop.cut_short for rollout in rollouts) / len(rollouts),
+        repeated=sum(repetition_onset(rollout.token_ids) is not None for rollout in rollouts) / len(rollouts),
         rows_seen=rows_seen,
         gap=stats.gap,
         objective=objective,
         peak_bytes=peak_bytes(device),
-        seconds={**phases.seconds, "total": phases.total()},
+        seconds=phases.with_total(),
     )
 
 

@@ -14,7 +14,9 @@ class Masters:
     """The masters of a module's parameters; a tied parameter counts once."""
 
     def __init__(self, module: Any) -> None:
-        self._pairs = [(parameter, _master(parameter)) for parameter in module.parameters()]
+        named = dict(module.named_parameters())
+        self._pairs = [(parameter, _master(parameter)) for parameter in named.values()]
+        self._names = list(named)
         for parameter, master in self._pairs:
             if master is not parameter:
                 parameter.register_post_accumulate_grad_hook(_mover(master))
@@ -23,6 +25,11 @@ class Masters:
     def parameters(self) -> list[torch.Tensor]:
         """What belongs to the optimizer; gradients appear in their `grad`."""
         return [master for _, master in self._pairs]
+
+    @property
+    def named(self) -> dict[str, torch.Tensor]:
+        """The masters by the names that the module gives their parameters."""
+        return dict(zip(self._names, self.parameters, strict=True))
 
     @torch.no_grad()
     def publish(self) -> None:

@@ -1,8 +1,11 @@
 """What an objective is: settings, and one pure function from tensors to one value a token.
 
-Shapes: B rollouts, T positions. An objective sees the student's log-probabilities (with gradient) and what is
-known of the tokens. It never mixes tokens, reads no file, clock or random number, and does not reduce:
-`update.py` masks, sums and divides, once. That makes micro-batching exact by construction (faults E1, E2, E5).
+Shapes: B rollouts, T positions, N tokens of any of them, V vocabulary. There are two kinds. A `TokenObjective`
+sees the log-probabilities of the tokens that were sampled. A `Divergence` sees, at each of those tokens, the
+whole distribution of student and teacher; it has no sampling variance, and costs a teacher's head a token.
+
+Neither mixes tokens, reads a file, clock or random number, or reduces: `update.py` masks, sums and divides, once.
+That makes micro-batches and chunks exact by construction (faults E1, E2, E5).
 
 `train/objectives/<name>.py` with `OBJECTIVE = TheClass` *is* the objective `<name>`.
 """
@@ -42,18 +45,42 @@ class TokenLoss:
 
 
 class Objective(Settings):
-    """The base of every objective: its settings. Subclasses define `__call__`."""
+    """What both kinds have: their settings, a name, and what a person should know about them."""
 
     needs_full_support: ClassVar[bool] = True
     """Whether rollouts must come from the whole softmax that is scored (no top_p, no top_k; faults E43)."""
+
+    takes_reward: ClassVar[bool] = False
+    """Whether a task reward changes anything; with any other objective it is refused."""
 
     @property
     def name(self) -> str:
         """The file's name."""
         return type(self).__module__.rpartition(".")[2]
 
+    def notes(self) -> list[str]:
+        """What these settings do that a person might not expect; said before the first step."""
+        return []
+
+
+class TokenObjective(Objective):
+    """An objective of the sampled tokens. Subclasses define `__call__`."""
+
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
         """One finite value for each trained token; nothing is asked of the others."""
+        raise NotImplementedError
+
+
+class Divergence(Objective):
+    """An objective of the distributions at the sampled tokens. Subclasses define `__call__`.
+
+    The tokens that were sampled decide only where the two are compared, so top_p and top_k may be used.
+    """
+
+    needs_full_support: ClassVar[bool] = False
+
+    def __call__(self, student_logp_NV: torch.Tensor, teacher_logp_NV: torch.Tensor) -> torch.Tensor:
+        """loss_N, nats: one finite value a token, from normalised log-probabilities; the student's have gradients."""
         raise NotImplementedError
 
 

@@ -29,6 +29,11 @@ class PromptOrder:
         """Share of the rows that this many steps will ever see."""
         return min(1.0, steps * prompts_per_step / self.rows)
 
+    def seen(self, steps: int, *, prompts_per_step: int) -> set[int]:
+        """The rows that the first so many steps have drawn."""
+        drawn = min(steps * prompts_per_step, self.rows)  # an epoch draws every row once
+        return {self._draw(index).row for index in range(drawn)}
+
     def _draw(self, index: int) -> Draw:
         epoch, place = divmod(index, self.rows)
         row = place if self.seed is None else _shuffled(self.rows, self.seed, epoch)[place]

@@ -1,22 +1,157 @@
 """What a run needs and what it will see, said before anything is loaded.
 
-`lacks` is what makes the run impossible here; `notes` is what a person should know before spending the time.
+`lacks` is what makes the run impossible here. `make_plan` is the whole forecast: rows, tokens, memory, disk, time,
+and what a person should know before spending the time.
 """
 
-from collections.abc import Callable
+import math
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 
-from opd.models.load import find_model
-from opd.models.machine import choose_device, memory_bytes
-from opd.models.weights import parameters_in
-from opd.records.errors import AskedWrongly
-from opd.train.data import check_data
-from opd.train.order import PromptOrder
-from opd.train.recipe import ModelSettings, Recipe
+from opd.models.load import load_tokenizer
+from opd.models.machine import device_meant, memory_bytes
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.rollouts import Prompt
+from opd.records.settings import Settings
+from opd.train.clock import SLACK
+from opd.train.data import check_data, read_prompts
+from opd.train.memory import GIB, WIDTHS, Found, Part, load_of, look, memory_parts, peak, state_bytes
+from opd.train.notes import evaluation_notes, notes, prompt_notes, rehearsal_notes, template_notes
+from opd.train.recipe import Recipe
+from opd.train.rehearsal import Rehearsal, rehearse
+from opd.train.rows import read_rows
 
-GIB = 1 << 30
-_BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
+__all__ = ["Plan", "lacks", "make_plan", "notes"]
+
+TOKEN_BYTES = 12  # of a rollout's table: id, student's and teacher's log-probability; a packed one has 8 to 12
+
+
+class Space(Settings):
+    """Memory or disk: what is needed of what there is."""
+
+    parts: tuple[Part, ...]
+    needed_bytes: int
+    """At the worst moment."""
+    has_bytes: int | None
+    """All that the device has, or what is free on the disk; null without the device."""
+    complete: bool
+    """Whether every part could be counted; what depends on a model that is not here is left out."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is enough; not known where there is no device."""
+        return self.has_bytes is None or self.needed_bytes <= self.has_bytes
+
+
+class Forecast(Settings):
+    """How long the run takes if every rollout reaches the limit."""
+
+    steps: int
+    """That fit into the wall clock."""
+    seconds: float
+    """Until the last checkpoint is whole."""
+    max_wall_seconds: float | None
+
+
+class Plan(Settings):
+    """All that can be known before step one."""
+
+    recipe: str
+    """Digest of the resolved recipe."""
+    device: str
+    steps: int | None
+    """At most; null without data."""
+    rows: int | None
+    """To train on; null without data."""
+    rows_seen: int | None
+    """Of them, at most."""
+    prompt_tokens: int
+    """Of the longest prompt; `data.limit_prompt_tokens` where it could not be counted."""
+    rollout_tokens: int | None
+    """To sample in the whole run, at most."""
+    memory: Space
+    disk: Space
+    rehearsal: Rehearsal | None
+    forecast: Forecast | None
+    """From the rehearsal."""
+    notes: tuple[str, ...]
+    lacks: tuple[str, ...]
+    """Why it can't work here; empty when it can."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Survey:
+    """What is here of what the recipe names."""
+
+    student: Found
+    teacher: Found
+    student_tokenizer: Any = None
+    teacher_tokenizer: Any = None
+    prompts: list[Prompt] = field(default_factory=list)
+    rows: int | None = None
+    faults: list[str] = field(default_factory=list)
+
+
+def make_plan(
+    recipe: Recipe, *, out: Path, evaluations: Mapping[str, tuple[str, str]] | None = None, rehearsed: bool = False
+) -> Plan:
+    """The plan of a run in the folder `out`, which need not be there.
+
+    `evaluations` are the data and the prompt of each benchmark, by name. `rehearsed` asks for two real steps where
+    nothing is lacking; their faults become part of the plan.
+    """
+    place = next(parent for parent in (out, *out.absolute().parents) if parent.is_dir())
+    device = device_meant(recipe.machine.device)
+    survey = _survey(recipe)
+    prompt_tokens = max((len(one.token_ids) for one in survey.prompts), default=recipe.data.limit_prompt_tokens)
+    steps, rows_seen, tokens = _amounts(recipe, survey.rows)
+    memory = _memory_space(recipe, survey, device, prompt_tokens)
+    disk = _disk_space(recipe, survey.student, place, steps=steps or recipe.budget.steps, prompt_tokens=prompt_tokens)
+    missing = [*_missing(recipe, survey.student, survey.teacher), *survey.faults, *_short(memory, disk, device)]
+    said = _said(recipe, survey, evaluations or {})
+    rehearsal = forecast = None
+    if rehearsed and not missing:
+        try:
+            rehearsal = rehearse(recipe, place=place)
+            forecast = forecast_of(recipe, rehearsal, last_step=steps or recipe.budget.steps)
+            said += rehearsal_notes(recipe, rehearsal, steps=forecast.steps, rows=survey.rows or 1)
+        except (AnswerIsNo, AskedWrongly) as error:
+            missing.append(f"rehearsal: {error}")
+    return Plan(
+        recipe=recipe.digest,
+        device=device,
+        steps=steps,
+        rows=survey.rows,
+        rows_seen=rows_seen,
+        prompt_tokens=prompt_tokens,
+        rollout_tokens=tokens,
+        memory=memory,
+        disk=disk,
+        rehearsal=rehearsal,
+        forecast=forecast,
+        notes=tuple(said),
+        lacks=tuple(missing),
+    )
+
+
+def forecast_of(recipe: Recipe, rehearsal: Rehearsal, *, last_step: int) -> Forecast:
+    """The steps that the wall clock leaves, by the rule of `clock.Budget.cause`, and when the last one is saved."""
+    budget, step, save = recipe.budget, rehearsal.seconds, rehearsal.save_seconds
+    each = step + save / recipe.save.every
+    steps = last_step
+    if budget.max_wall_seconds is not None:
+        free = budget.max_wall_seconds - budget.reserve_seconds - rehearsal.start_seconds - SLACK * (step + 2 * save)
+        steps = min(last_step, max(1, math.ceil(free / each)))
+    return Forecast(
+        steps=steps,
+        seconds=rehearsal.start_seconds + steps * step + math.ceil(steps / recipe.save.every) * save,
+        max_wall_seconds=budget.max_wall_seconds,
+    )
 
 
 def lacks(recipe: Recipe) -> list[str]:
@@ -24,58 +159,151 @@ def lacks(recipe: Recipe) -> list[str]:
 
     A model on the hub is fetched only when nothing else is lacking.
     """
-    here = [
+    student, teacher = look(recipe.student), look(recipe.teacher)
+    if not _missing(recipe, replace(student, fault=None), replace(teacher, fault=None)):
+        student = student if student.here else look(recipe.student, fetch=True)
+        teacher = teacher if teacher.here else look(recipe.teacher, fetch=True)
+    return _missing(recipe, student, teacher)
+
+
+def _missing(recipe: Recipe, student: Found, teacher: Found) -> list[str]:
+    missing = [
+        None if student.fault is None else f"student: {student.fault}",
+        None if teacher.fault is None else f"teacher: {teacher.fault}",
         _fault(lambda: check_data(recipe.data), "training data"),
-        _memory(recipe),
+        _least_memory(recipe, student, teacher),
     ]
-    fetch = not any(here)
-    models = [
-        _fault(lambda: find_model(recipe.student.model, recipe.student.revision, fetch=fetch), "student"),
-        _fault(lambda: find_model(recipe.teacher.model, recipe.teacher.revision, fetch=fetch), "teacher"),
-    ]
-    return [fault for fault in (*models, *here) if fault]
+    return [fault for fault in missing if fault]
 
 
-def notes(recipe: Recipe, *, rows: int) -> list[str]:
-    """What is worth knowing before step one."""
+def _survey(recipe: Recipe) -> _Survey:
+    found = _Survey(student=look(recipe.student), teacher=look(recipe.teacher))
+    if found.student.folder is not None:
+        found.student_tokenizer = load_tokenizer(found.student.folder)
+    if found.teacher.folder is not None:
+        found.teacher_tokenizer = load_tokenizer(found.teacher.folder)
+    if found.student.here and found.teacher.here:
+        found.faults += _different_tokens(found.student_tokenizer, found.teacher_tokenizer)
+    if _fault(lambda: check_data(recipe.data), "data") is None:
+        try:
+            if found.student.here:
+                found.prompts = read_prompts(recipe.data, found.student_tokenizer)
+                found.rows = len(found.prompts)
+            else:
+                wanted = recipe.data.where.items()
+                rows = read_rows(check_data(recipe.data))
+                found.rows = sum(all(row.get(key) == value for key, value in wanted) for row in rows)
+        except AskedWrongly as error:
+            found.faults.append(f"training data: {error}")
+    found.faults += _too_long(recipe, found)
+    return found
+
+
+def _different_tokens(student: Any, teacher: Any) -> list[str]:
+    if student.get_vocab() != teacher.get_vocab():
+        return ["models: student and teacher have different vocabularies; use a pair with one tokenizer"]
+    if student.eos_token_id != teacher.eos_token_id:
+        return [
+            f"models: student ends with {student.eos_token!r}, teacher with {teacher.eos_token!r}; make them agree"
+        ]
+    return []
+
+
+def _too_long(recipe: Recipe, survey: _Survey) -> list[str]:
+    longest = max((len(one.token_ids) for one in survey.prompts), default=0)
+    limit = recipe.rollouts.limit_tokens
+    faults = []
+    for role, shape in (("student", survey.student.shape), ("teacher", survey.teacher.shape)):
+        if longest and shape and longest + limit > shape.context_tokens:
+            faults.append(
+                f"{role}: {longest} prompt tokens + rollouts.limit_tokens = {limit} exceed its context of "
+                f"{shape.context_tokens} tokens; lower limit_tokens"
+            )
+    return faults
+
+
+def _amounts(recipe: Recipe, rows: int | None) -> tuple[int | None, int | None, int | None]:
+    """Steps, rows seen and tokens sampled, at most; None without rows."""
+    if not rows:
+        return None, None, None
     asked = recipe.rollouts
     steps = recipe.budget.last_step(rows=rows, prompts_per_step=asked.prompts_per_step)
-    order = PromptOrder(rows=rows, seed=recipe.order_seed)
-    share = order.coverage(steps, prompts_per_step=asked.prompts_per_step)
-    said = [
-        f"at most {steps:,} steps × {asked.prompts_per_step} prompts: {round(share * rows):,} of {rows:,} rows "
-        f"({share:.1%}) will be seen"
-        + ("" if recipe.data.shuffle or share == 1 else ", always the same first ones (data.shuffle = false)")
-    ]
-    if recipe.student.dtype == "bfloat16":
-        said.append("the student computes in bfloat16 from float32 master weights")
+    drawn = steps * asked.prompts_per_step
+    return steps, min(rows, drawn), drawn * asked.per_prompt * asked.limit_tokens
+
+
+def _memory_space(recipe: Recipe, survey: _Survey, device: str, prompt_tokens: int) -> Space:
+    load = load_of(recipe, prompt_tokens=prompt_tokens)
+    parts = memory_parts(recipe, load, device=device, student=survey.student, teacher=survey.teacher)
+    there = device == "cpu" or torch.cuda.is_available()
+    return Space(
+        parts=tuple(parts),
+        needed_bytes=peak(parts, device=device),
+        has_bytes=memory_bytes(device) if there else None,
+        complete=survey.student.shape is not None and survey.teacher.shape is not None,
+    )
+
+
+def _disk_space(recipe: Recipe, student: Found, place: Path, *, steps: int, prompt_tokens: int) -> Space:
+    """An older checkpoint or state goes when the newer one is whole, so there is one more of each for a while."""
+    save, asked = recipe.save, recipe.rollouts
+    count = student.parameters
+    parts = []
+    if count is not None:
+        regular = min(save.keep, math.ceil(steps / save.every)) + 1
+        milestones = steps // save.keep_every if save.keep_every else 0
+        one = WIDTHS[recipe.student.dtype] * count
+        parts.append(Part(name=f"checkpoints, {regular + milestones} at once", bytes=(regular + milestones) * one))
+        if save.state_every != 0:
+            state = 3 * max(4, WIDTHS[recipe.student.dtype]) * count
+            parts.append(Part(name="trainer states, 2 at once", bytes=2 * state))
+    if save.rollouts:
+        each = (asked.limit_tokens * TOKEN_BYTES) + prompt_tokens * 4
+        rollouts = steps * asked.prompts_per_step * asked.per_prompt
+        parts.append(Part(name="rollouts, at most", bytes=rollouts * each))
+    return Space(
+        parts=tuple(parts),
+        needed_bytes=sum(part.bytes for part in parts),
+        has_bytes=shutil.disk_usage(place).free,
+        complete=count is not None,
+    )
+
+
+def _short(memory: Space, disk: Space, device: str) -> list[str]:
+    faults = []
+    if not memory.fits and memory.has_bytes is not None:
+        faults.append(
+            f"memory: the run takes about {memory.needed_bytes / GIB:.1f} GiB, {device} has "
+            f"{memory.has_bytes / GIB:.1f} GiB; lower machine.micro_batch_tokens, rollouts.largest_batch or "
+            "rollouts.limit_tokens"
+        )
+    if not disk.fits and disk.has_bytes is not None:
+        faults.append(
+            f"disk: the run writes up to {disk.needed_bytes / GIB:.1f} GiB, {disk.has_bytes / GIB:.1f} GiB are free; "
+            "lower save.keep, set save.rollouts = false, or name another --out"
+        )
+    return faults
+
+
+def _said(recipe: Recipe, survey: _Survey, evaluations: Mapping[str, tuple[str, str]]) -> list[str]:
+    said = notes(recipe, rows=survey.rows or None)
+    said += prompt_notes(survey.prompts) + evaluation_notes(recipe, evaluations)
+    if survey.student.here and survey.teacher.here:
+        said += template_notes(survey.student_tokenizer, survey.teacher_tokenizer)
     return said
 
 
-def state_bytes(settings: ModelSettings, parameters: int, *, trained: bool) -> int:
-    """Bytes of a model's weights and, when it is trained, of masters, gradients and AdamW's two moments.
-
-    All of them are float32 when the model computes in bfloat16; otherwise the weights are their own masters.
-    """
-    width = _BYTES[settings.dtype]
-    if not trained:
-        return width * parameters
-    state = max(width, 4)
-    masters = state if width < 4 else 0
-    return (width + masters + 3 * state) * parameters
-
-
-def _memory(recipe: Recipe) -> str | None:
-    student, teacher = _parameters(recipe.student), _parameters(recipe.teacher)
-    needed = (
-        None
-        if student is None or teacher is None
-        else state_bytes(recipe.student, student, trained=True) + state_bytes(recipe.teacher, teacher, trained=False)
-    )
-    if recipe.machine.device == "cuda" and not torch.cuda.is_available():
-        amount = "" if needed is None else f" with at least {needed / GIB:.0f} GiB"
-        return f"device: the recipe asks for a CUDA device{amount}; this machine has none"
-    device = choose_device(recipe.machine.device)
+def _least_memory(recipe: Recipe, student: Found, teacher: Found) -> str | None:
+    """The floor that no setting of the machine lowers, which a run refuses to start below."""
+    device = device_meant(recipe.machine.device)
+    needed = None
+    if student.parameters is not None and teacher.parameters is not None:
+        needed = state_bytes(recipe.student, student.parameters, trained=True)
+        needed += state_bytes(recipe.teacher, teacher.parameters, trained=False)
+    amount = "" if needed is None else f" with at least {needed / GIB:.0f} GiB"
+    if device == "cuda" and not torch.cuda.is_available():
+        what = f"a CUDA device{amount}; this machine has none"
+        return f"device: the recipe asks for {what}"
     has = memory_bytes(device)
     if needed is not None and needed > has:
         return (
@@ -83,14 +311,6 @@ def _memory(recipe: Recipe) -> str | None:
             f"{device} has {has / GIB:.1f} GiB"
         )
     return None
-
-
-def _parameters(settings: ModelSettings) -> int | None:
-    """Counted from the headers of the model's weights; as the recipe says where there are none on this machine."""
-    try:
-        return parameters_in(find_model(settings.model, settings.revision, fetch=False))
-    except AskedWrongly:
-        return settings.parameters
 
 
 def _fault(check: Callable[[], object], what: str) -> str | None:

@@ -31,9 +31,11 @@ from opd.records.rollouts import Prompt
 from opd.records.settings import Settings, validated
 from opd.train import objective as objectives
 from opd.train.clock import Budget, BudgetSettings
+from opd.train.credit import CreditSettings
 from opd.train.data import DataSettings, read_prompts
 from opd.train.objective import Objective
 from opd.train.order import PromptOrder
+from opd.train.reward import Reward, RewardSettings
 from opd.train.update import OptimizerSettings, Updater
 
 Dtype = Literal["float32", "bfloat16", "float64"]
@@ -85,8 +87,26 @@ class SaveSettings(Settings):
     """Steps between two checkpoints."""
     keep: PositiveInt = 3
     """The newest by step."""
+    keep_every: PositiveInt | None = None
+    """Checkpoints of its multiples are never removed; null: all but the newest are."""
+    state_every: NonNegativeInt | None = None
+    """Steps between two trainer states, from which `--resume` goes on; null: with every checkpoint; 0: never."""
     rollouts: bool = True
     """Keep every step's tokens and log-probabilities under `rollouts/`."""
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.keep_every is not None and self.keep_every % self.every:
+            raise AskedWrongly(
+                f"save: keep_every = {self.keep_every} is no multiple of every = {self.every}, so that most of its "
+                "steps have no checkpoint to keep; make it one"
+            )
+        return self
+
+    def state_due(self, step: int, *, ends: bool) -> bool:
+        """Whether a trainer state is written after this step; `ends`: the run ends with it."""
+        every = self.every if self.state_every is None else self.state_every
+        return every > 0 and (ends or step % every == 0)
 
 
 class MachineSettings(Settings):
@@ -98,7 +118,7 @@ class MachineSettings(Settings):
     """CPU threads; 1 is the fastest for small models and makes a run repeat bit for bit."""
     micro_batch_tokens: Annotated[int, Field(gt=0, le=1 << 24)] = 16_384
     """Positions of one forward and backward pass, padding included."""
-    head_chunk_tokens: Annotated[int, Field(gt=0, le=1 << 24)] = 2_048
+    head_chunk_tokens: Annotated[int, Field(gt=0, le=1 << 24)] = 128
     """Tokens whose logits exist at once."""
 
 
@@ -111,6 +131,9 @@ class Recipe(Settings):
     rollouts: RolloutSettings
     objective: SerializeAsAny[Objective]
     """`name`, and the settings of that objective."""
+    credit: CreditSettings = CreditSettings()
+    reward: RewardSettings | None = None
+    """Correctness beside the teacher; left out, no grader is started."""
     optimizer: OptimizerSettings
     budget: BudgetSettings
     save: SaveSettings = SaveSettings()
@@ -141,6 +164,8 @@ class Recipe(Settings):
                 f"{self.objective.name}: the samples would not come from the softmax that is scored; "
                 "set top_p = 1 and top_k = 0"
             )
+        if self.reward is not None and not self.objective.takes_reward:
+            raise AskedWrongly(f"reward: objective {self.objective.name} takes none; leave the section out")
         if self.budget.max_wall_seconds is not None and self.budget.reserve_seconds >= self.budget.max_wall_seconds:
             raise AskedWrongly(
                 f"budget: reserve_seconds = {self.budget.reserve_seconds} leaves nothing of max_wall_seconds = "
@@ -163,6 +188,7 @@ class Parts:
     order: PromptOrder
     sampler: Sampler
     scorer: Scorer
+    reward: Reward | None
     updater: Updater
     budget: Budget  # its clock runs from the beginning of `build`, so that loading is paid for
     device: str
@@ -196,10 +222,12 @@ def build(recipe: Recipe) -> Parts:
             largest_tokens=machine.micro_batch_tokens,
             chunk_tokens=machine.head_chunk_tokens,
         ),
+        reward=None if recipe.reward is None else Reward(recipe.reward, student),
         updater=Updater(
             student,
             recipe.objective,
             recipe.optimizer,
+            teacher=teacher,
             temperature=rollouts.temperature,
             largest_tokens=machine.micro_batch_tokens,
             chunk_tokens=machine.head_chunk_tokens,

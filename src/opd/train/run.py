@@ -4,29 +4,42 @@ DIR/recipe.json       the resolved recipe: `opd train DIR/recipe.json` makes the
     metrics.jsonl     a line for each step
     rollouts/         every token with both log-probabilities, and the tokenizer that reads them
     checkpoint-*/     complete model directories
+    state/            the trainer's state, from which a stopped run goes on
     run.json          written last: what the run came to
+    failure.json      instead of it: what ended the run
 """
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 
 from opd.records.errors import AnswerIsNo, AskedWrongly
-from opd.records.files import check_writable, write_json
+from opd.records.failures import failure
+from opd.records.files import PARTIAL, alone, check_writable, write_json
 from opd.records.metrics import RunSummary, StepMetrics
+from opd.train.checkpoint import Checkpoints
+from opd.train.clock import Progress
 from opd.train.loop import train
 from opd.train.plan import lacks
 from opd.train.recipe import Parts, Recipe, build
+from opd.train.resume import Start, go_back, put_back
+from opd.train.state import States
+
+_TORN = f"recipe.json{PARTIAL}"  # a run that was killed before its first file was whole left nothing to go on with
 
 
-def prepare(recipe: Recipe, out: Path) -> Parts:
+def prepare(recipe: Recipe, out: Path, *, start: Start | None = None) -> Parts:
     """The parts of the run, loaded and checked; nothing is created on the disk.
 
-    Raises `AskedWrongly` for everything at once that this machine lacks, or for a folder in use.
+    Raises `AskedWrongly` for everything at once that this machine lacks, or for a folder in use. A run that goes on
+    from `start` finds its own files there.
     """
-    check_free(out)
+    if start is None:
+        check_free(out)
+    check_space(out)
     missing = lacks(recipe)
     if missing:
         raise AskedWrongly("\n  - ".join(["the recipe is fine, but this machine lacks what it needs:", *missing]))
@@ -38,32 +51,89 @@ def run(
     parts: Parts,
     out: Path,
     *,
+    start: Start | None = None,
     report: Callable[[StepMetrics], object] = lambda _: None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> RunSummary:
     """The summary of the finished run, which also stands in `out/run.json`.
 
-    Raises `AnswerIsNo` when the run could not go on; what was published before is whole.
+    `start`, from `find_start`, is where a run that was taken up again goes on. Raises `AnswerIsNo` when the run
+    could not go on; what was published before is whole, and `out/failure.json` says what it was.
     """
-    (out / "rollouts").mkdir(parents=True)
-    write_json(out / "recipe.json", recipe.resolved())
-    parts.student.tokenizer.backend_tokenizer.save(str(out / "rollouts" / "tokenizer.json"))
-    try:
-        summary = train(recipe, parts, out=out, report=report, interrupted=interrupted)
-    except torch.OutOfMemoryError as error:
-        raise AnswerIsNo(
-            f"out of device memory ({error}); lower machine.micro_batch_tokens, machine.head_chunk_tokens, "
-            "rollouts.largest_batch or rollouts.limit_tokens"
-        ) from error
-    write_json(out / "run.json", summary.resolved())
+    out.mkdir(parents=True, exist_ok=True)
+    with alone(out):
+        if start is None:
+            check_free(out)
+        else:
+            check_unmoved(out, start)
+        progress = Progress()
+        try:
+            _open(recipe, parts, out, start)
+            summary = train(
+                recipe, parts, out=out, report=report, interrupted=interrupted, start=start, progress=progress
+            )
+            write_json(out / "run.json", summary.resolved())
+        except BaseException as error:
+            _record(error, out, progress, seconds=parts.budget.seconds)
+            if isinstance(error, torch.OutOfMemoryError):
+                raise AnswerIsNo(
+                    f"out of device memory ({error}); lower machine.micro_batch_tokens, machine.head_chunk_tokens, "
+                    "rollouts.largest_batch or rollouts.limit_tokens"
+                ) from error
+            raise
+        finally:
+            if parts.reward is not None:
+                parts.reward.close()
     return summary
+
+
+def _open(recipe: Recipe, parts: Parts, out: Path, start: Start | None) -> None:
+    """The folder is ready for the next step, and so are the parts."""
+    if start is None:
+        write_json(out / "recipe.json", recipe.resolved())
+    else:
+        go_back(out, start, recipe)
+        put_back(parts, start)
+    (out / "rollouts").mkdir(exist_ok=True)
+    parts.student.tokenizer.backend_tokenizer.save(str(out / "rollouts" / "tokenizer.json"))
+
+
+def _record(error: BaseException, out: Path, progress: Progress, *, seconds: float) -> None:
+    """`failure.json` is written, where the disk still takes it: what broke may be the disk."""
+    with suppress(OSError):
+        checkpoint, states = Checkpoints(out, keep=1).newest(), States(out).whole()
+        record = failure(
+            error,
+            phase=progress.phase,
+            step=progress.step,
+            seconds=seconds,
+            checkpoint=checkpoint.name if checkpoint else None,
+            state=states[-1].name if states else None,
+        )
+        write_json(out / "failure.json", record.resolved())
+
+
+def check_unmoved(out: Path, start: Start) -> None:
+    """Nothing, when the newest state is still the one that `start` found: another process may have gone on."""
+    newest = States(out).whole()[-1:]
+    if newest != ([start.folder] if start.folder else []):
+        raise AskedWrongly(f"{out} has gone on since it was looked at, by another process; resume it again")
 
 
 def check_free(out: Path) -> None:
     """Nothing, when the folder can take a new run: a run never writes over another."""
     check_writable(out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if (out / "recipe.json").is_file():
+        raise AskedWrongly(
+            f"{out} exists and is not empty; a run never writes over another: name a new folder, or go on with the "
+            "run that it holds: --resume"
+        )
+    if out.exists() and (not out.is_dir() or any(path.name != _TORN for path in out.iterdir())):
         raise AskedWrongly(f"{out} exists and is not empty; a run never writes over another: name a new folder")
+
+
+def check_space(out: Path) -> None:
+    """Nothing, when the disk can take anything at all."""
     free = shutil.disk_usage(next(parent for parent in (out, *out.absolute().parents) if parent.exists())).free
     if free < 1 << 20:
         raise AskedWrongly(f"{out}: the disk has {free} bytes left")

@@ -10,23 +10,25 @@ The divisor is fixed before the first backward, so how the step is cut into micr
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Annotated
 
 import torch
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from opd.models.load import LanguageModel
-from opd.models.logprobs import HEAD_CHUNK_TOKENS, token_logp
-from opd.models.sequences import micro_batches
+from opd.models.logprobs import HEAD_CHUNK_TOKENS, at_kept, before_kept, head_logits, in_chunks, token_logp
+from opd.models.sequences import micro_batches, spread
 from opd.records.errors import AnswerIsNo
 from opd.records.metrics import Gap
 from opd.records.rollouts import ScoredRollout
 from opd.records.settings import Settings
 from opd.train.batch import Batch, collate, masked_sum
 from opd.train.masters import Masters
-from opd.train.objective import Objective, StudentView, TokenLoss
+from opd.train.objective import Divergence, Objective, StudentView, TokenLoss, TokenObjective
+from opd.train.state import gathered, scatter
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -34,7 +36,7 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 class OptimizerSettings(Settings):
     """AdamW on the master weights of the whole student."""
 
-    lr: Annotated[float, Field(gt=0, le=1)]
+    lr: Annotated[float, Field(gt=0, le=1e6)]
     """Learning rate after the warm-up; constant."""
     warmup_steps: NonNegativeInt = 0
     """The rate rises linearly over this many steps."""
@@ -44,6 +46,10 @@ class OptimizerSettings(Settings):
     """AdamW's."""
     weight_decay: NonNegativeFloat = 0.0
     """Decoupled, as in AdamW."""
+    minibatches: PositiveInt = 1
+    """Updates a step, each on its share of the rollouts. With more than one the ratio leaves 1, and clips act."""
+    largest_importance: PositiveFloat | None = None
+    """Each token is weighed by min(trainer's old probability / sampler's, this); null: the gap is only measured."""
     largest_gradient_norm: PositiveFloat = 1.0
     """L2; a larger gradient is scaled down to it."""
 
@@ -75,11 +81,15 @@ class Updater:
         objective: Objective,
         settings: OptimizerSettings,
         *,
+        teacher: LanguageModel | None = None,
         temperature: float = 1.0,
         largest_tokens: int = 16_384,
         chunk_tokens: int = HEAD_CHUNK_TOKENS,
     ) -> None:
+        if isinstance(objective, Divergence) and teacher is None:
+            raise ValueError(f"{objective.name} compares distributions and needs the teacher's model")
         self._student = student
+        self._teacher = teacher
         self._objective = objective
         self._settings = settings
         self._temperature = temperature
@@ -102,31 +112,115 @@ class Updater:
         """
         _check_scores(scored)
         self._optimizer.zero_grad(set_to_none=True)  # a step that was refused half-way left some behind
-        trained_tokens = sum(len(one.rollout.token_ids) for one in scored)
-        means = _Means(trained_tokens=trained_tokens)
-        groups = micro_batches([one.rollout for one in scored], largest_tokens=self._largest_tokens)
-        for group in groups:
-            self._accumulate([scored[index] for index in group], means)
-        gradient_norm = self._move(rate := self._settings.rate(step))
-        return means.stats(gradient_norm=gradient_norm, learning_rate=rate)
+        means = _Means(
+            tokens=sum(len(one.rollout.token_ids) for one in scored),
+            trained_tokens=sum(one.trained_tokens for one in scored),
+        )
+        rate = self._settings.rate(step)
+        shares = self._shares(scored)
+        norms = [self._update_once(share, means, rate=rate) for share in shares]
+        return means.stats(gradient_norm=max(norms), learning_rate=rate)
 
-    def _accumulate(self, scored: Sequence[ScoredRollout], means: "_Means") -> None:
+    def state(self) -> dict[str, torch.Tensor]:
+        """Master weights and AdamW's memory of each, named as in `train/state.py`; the live tensors, not copies."""
+        return gathered(self._masters.named, self._optimizer)
+
+    def restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """The student and the optimizer are where they were when `state` gave these tensors.
+
+        Raises `AnswerIsNo`, with nothing changed, when they are of another model.
+        """
+        scatter(tensors, self._masters.named, self._optimizer)
+        self._masters.publish()
+
+    def _shares(self, scored: Sequence[ScoredRollout]) -> list["_Share"]:
+        """The rollouts of each update of the step, in order; with the old policy where the updates are several."""
+        count = min(self._settings.minibatches, len(scored))
+        if count == 1:
+            return [_Share(scored=scored)]
+        old = self._old_logp(scored)
+        edges = [len(scored) * number // count for number in range(count + 1)]
+        return [_Share(scored=scored[a:b], old_logp=old[a:b]) for a, b in pairwise(edges)]
+
+    @torch.no_grad()
+    def _old_logp(self, scored: Sequence[ScoredRollout]) -> list[list[float]]:
+        """For each rollout the log-probabilities (nats) of its tokens before the step's first update."""
+        found: dict[int, list[float]] = {}
+        for group in micro_batches([one.rollout for one in scored], largest_tokens=self._largest_tokens):
+            batch = self._batch([scored[index] for index in group])
+            for index, logp_T, keep_T in zip(group, self._logp(batch), batch.keep_BT, strict=True):
+                found[index] = logp_T[keep_T].tolist()
+        return [found[index] for index in range(len(scored))]
+
+    def _update_once(self, share: "_Share", means: "_Means", *, rate: float) -> float:
+        """The gradient's norm, after the student has moved by this share of the rollouts."""
+        trained_tokens = sum(one.trained_tokens for one in share.scored)
+        for group in micro_batches([one.rollout for one in share.scored], largest_tokens=self._largest_tokens):
+            self._accumulate(share.part(group), means, divisor=max(1, trained_tokens))
+        # with nothing to learn from, not even the optimizer's memory may move the student
+        return self._move(rate) if trained_tokens else 0.0
+
+    def _accumulate(self, share: "_Share", means: "_Means", *, divisor: int) -> None:
+        batch = self._batch(share.scored)
+        old_logp_BT = None
+        if share.old_logp is not None:
+            old_logp_BT = spread(share.old_logp, batch.keep_BT, dtype=batch.teacher_logp_BT.dtype)
+        logp_BT, token_loss = self._loss(batch, old_logp_BT)
+        _check_finite(token_loss, batch, share.scored)
+        weight_BT = batch.weight_BT
+        if self._settings.largest_importance is not None:
+            old_BT = logp_BT if old_logp_BT is None else old_logp_BT
+            importance_BT = torch.exp(old_BT - batch.behaviour_logp_BT)
+            weight_BT = weight_BT * importance_BT.clamp(max=self._settings.largest_importance)
+        loss = masked_sum(token_loss.loss_BT * weight_BT, batch.keep_BT) / divisor
+        loss.backward()
+        means.add(logp_BT, token_loss, weight_BT, batch)
+
+    def _batch(self, scored: Sequence[ScoredRollout]) -> Batch:
         dtype = torch.float64 if self._student.module.dtype == torch.float64 else torch.float32
-        batch = collate(scored, device=self._student.device, dtype=dtype)
-        logp_BT = token_logp(
+        return collate(scored, device=self._student.device, dtype=dtype)
+
+    def _logp(self, batch: Batch) -> torch.Tensor:
+        return token_logp(
             self._student,
             batch.ids_BT,
             batch.keep_BT,
             temperature=self._temperature,
             chunk_tokens=self._chunk_tokens,
         )
-        # the step's only update: the policy before it is the policy now, and no second forward pass is needed
-        student = StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach())
-        token_loss = self._objective(student, batch)
-        _check_finite(token_loss, batch, scored)
-        loss = masked_sum(token_loss.loss_BT, batch.keep_BT) / means.trained_tokens
-        loss.backward()
-        means.add(logp_BT.detach(), token_loss, batch)
+
+    def _loss(self, batch: Batch, old_logp_BT: torch.Tensor | None) -> tuple[torch.Tensor, TokenLoss]:
+        """The student's log-probabilities (nats, without gradient) and the objective's value a token.
+
+        Without an old policy this is the step's only update: the policy before it is the policy now.
+        """
+        if isinstance(self._objective, Divergence):
+            return self._divergence(self._objective, batch)
+        assert isinstance(self._objective, TokenObjective), "there are two kinds of objective"
+        logp_BT = self._logp(batch)
+        now_BT = logp_BT.detach()
+        student = StudentView(logp_BT=logp_BT, old_logp_BT=now_BT if old_logp_BT is None else old_logp_BT)
+        return now_BT, self._objective(student, batch)
+
+    def _divergence(self, objective: Divergence, batch: Batch) -> tuple[torch.Tensor, TokenLoss]:
+        """Both heads over a chunk of tokens at a time; a whole distribution exists for one chunk alone."""
+        student, teacher = self._student, self._teacher
+        assert teacher is not None, "looked at in the constructor"
+
+        def of_chunk(
+            student_CH: torch.Tensor, teacher_CH: torch.Tensor, ids_C: torch.Tensor
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            student_logp_CV = (head_logits(student, student_CH) / self._temperature).log_softmax(dim=-1)
+            with torch.no_grad():
+                teacher_logp_CV = (head_logits(teacher, teacher_CH) / self._temperature).log_softmax(dim=-1)
+            sampled_C = student_logp_CV.detach().gather(-1, ids_C.unsqueeze(-1)).squeeze(-1)
+            return objective(student_logp_CV, teacher_logp_CV), sampled_C
+
+        with torch.no_grad():
+            teacher_NH, _ = before_kept(teacher, batch.ids_BT, batch.keep_BT)
+        student_NH, ids_N = before_kept(student, batch.ids_BT, batch.keep_BT)
+        loss_N, logp_N = in_chunks(of_chunk, student_NH, teacher_NH, ids_N, chunk_tokens=self._chunk_tokens)
+        return at_kept(logp_N, batch.keep_BT), TokenLoss(loss_BT=at_kept(loss_N, batch.keep_BT))
 
     def _move(self, rate: float) -> float:
         norm = torch.nn.utils.clip_grad_norm_(self._masters.parameters, self._settings.largest_gradient_norm)
@@ -141,18 +235,32 @@ class Updater:
         return gradient_norm
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Share:
+    """Rollouts that are learned from together, and the old policy's log-probabilities where they are needed."""
+
+    scored: Sequence[ScoredRollout]
+    old_logp: Sequence[Sequence[float]] | None = None
+
+    def part(self, indices: Sequence[int]) -> "_Share":
+        """Some of them."""
+        old = None if self.old_logp is None else [self.old_logp[index] for index in indices]
+        return _Share(scored=[self.scored[index] for index in indices], old_logp=old)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Means:
-    """Sums over the micro-batches of a step, on their way to means over its trained tokens."""
+    """Sums over a step's micro-batches, on their way to means: the loss over trained tokens, the rest over all."""
 
+    tokens: int
     trained_tokens: int
     sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     largest_gap: float = 0.0
 
-    def add(self, logp_BT: torch.Tensor, token_loss: TokenLoss, batch: Batch) -> None:
+    def add(self, logp_BT: torch.Tensor, token_loss: TokenLoss, weight_BT: torch.Tensor, batch: Batch) -> None:
         gap_BT = logp_BT - batch.behaviour_logp_BT
         values = {
-            "loss": token_loss.loss_BT.detach(),
+            "loss": token_loss.loss_BT.detach() * weight_BT,
             "kl": logp_BT - batch.teacher_logp_BT,
             "surprise": -logp_BT,
             "gap": gap_BT.abs(),
@@ -163,9 +271,10 @@ class _Means:
         self.largest_gap = max(self.largest_gap, float(gap_BT[batch.keep_BT].abs().max()))
 
     def stats(self, *, gradient_norm: float, learning_rate: float) -> UpdateStats:
-        means = {name: total / self.trained_tokens for name, total in self.sums.items()}
+        loss = self.sums.pop("loss") / max(1, self.trained_tokens)
+        means = {name: total / self.tokens for name, total in self.sums.items()}
         return UpdateStats(
-            loss=means.pop("loss"),
+            loss=loss,
             kl=means.pop("kl"),
             surprise=means.pop("surprise"),
             gap=Gap(mean=means.pop("gap"), largest=self.largest_gap, k3=means.pop("k3")),

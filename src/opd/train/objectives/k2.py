@@ -10,10 +10,10 @@ import torch
 from pydantic import PositiveFloat
 
 from opd.train.batch import Batch
-from opd.train.objective import Objective, StudentView, TokenLoss
+from opd.train.objective import StudentView, TokenLoss, TokenObjective
 
 
-class K2(Objective):
+class K2(TokenObjective):
     """loss = Huber(log student - log teacher), which is d²/2 within the threshold."""
 
     largest_k1: PositiveFloat = 10.0

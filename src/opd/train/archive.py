@@ -1,0 +1,85 @@
+"""What a step leaves on the disk, in this order: rollouts, checkpoint, trainer state.
+
+The step's line in `metrics.jsonl` comes after them. A trainer state holds the line too, for a run that is killed
+between the two.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from opd.models.machine import describe
+from opd.records.metrics import RunSummary, StepMetrics, StopCause
+from opd.records.rollout_table import table_path, write_table
+from opd.records.rollouts import ScoredRollout
+from opd.train.checkpoint import Checkpoints
+from opd.train.recipe import Parts, Recipe
+from opd.train.resume import Start
+from opd.train.retries import retried
+from opd.train.state import States, TrainerState
+
+
+class Archive:
+    """The files of one run; `start` is where it goes on, if it was taken up again."""
+
+    def __init__(self, out: Path, recipe: Recipe, parts: Parts, *, start: Start | None) -> None:
+        save = recipe.save
+        self._out = out
+        self._recipe = recipe
+        self._parts = parts
+        self._states = States(out)
+        self._checkpoints = Checkpoints(
+            out, keep=save.keep, keep_every=save.keep_every, every=save.every, resumed=start is not None
+        )
+        self._resumed_from = start.resumed_from if start else ()
+
+    def keep(self, line: StepMetrics, scored: Sequence[ScoredRollout], *, ends: bool) -> None:
+        """All that is due after the step of this line is on the disk; `ends`: the run ends with it."""
+        save, step = self._recipe.save, line.step
+        if save.rollouts:
+            retried(lambda: write_table(table_path(self._out, step), scored))
+        if ends or step % save.every == 0:
+            self._checkpoint(step)
+        if save.state_due(step, ends=ends):
+            self._states.save(self._state(line), self._parts.updater.state())
+
+    def ended(self, step: int, *, last_step: int) -> StopCause | None:
+        """Why there is no step after this one, which is where a resumed run goes on; its checkpoint is there then."""
+        cause = self._parts.budget.cause(step, last_step=last_step) if step else None
+        if cause is not None:
+            self._checkpoint(step)
+        return cause
+
+    def summary(self, step: int, cause: StopCause, *, rows_seen: int) -> RunSummary:
+        """What the run came to, which ended after this step.
+
+        Raises `AnswerIsNo` when the step's checkpoint is not, bit by bit, what was published (faults E68).
+        """
+        self._checkpoints.check(step)
+        recipe, parts = self._recipe, self._parts
+        return RunSummary(
+            recipe=recipe.digest,
+            data=parts.data_sha256,
+            stop=cause,
+            steps=step,
+            asked_steps=recipe.budget.steps,
+            seconds=parts.budget.seconds,
+            max_wall_seconds=recipe.budget.max_wall_seconds,
+            rows_seen=rows_seen,
+            rows=parts.order.rows,
+            checkpoints=tuple(path.name for path in self._checkpoints.complete()),
+            machine=describe(parts.device),
+            resumed_from=self._resumed_from,
+        )
+
+    def _checkpoint(self, step: int) -> None:
+        self._checkpoints.save(self._parts.student, step=step, recipe_digest=self._recipe.digest)
+
+    def _state(self, metrics: StepMetrics) -> TrainerState:
+        return TrainerState(
+            step=metrics.step,
+            recipe=self._recipe.digest,
+            data=self._parts.data_sha256,
+            spent=self._parts.budget.spent,
+            metrics=metrics,
+            resumed_from=self._resumed_from,
+        )

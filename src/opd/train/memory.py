@@ -1,0 +1,222 @@
+"""What a run holds in memory, counted before anything is loaded.
+
+    always    weights, masters, AdamW's moments, the teacher, what the libraries take
+    sample    KV cache, one row of logits a sequence
+    score     the teacher's forward pass over a micro-batch, a chunk of its head
+    update    gradients, what the backward pass needs of a micro-batch, a chunk of the heads
+
+The phases follow each other and free what they held, so the peak is what is always there and the largest of them,
+with 3 % for fragmentation (15 % on a CPU). Every sequence counts as if it reached the limit. What a layer keeps for
+its backward pass was counted from the tensors that autograd saved (`tests/train/test_memory.py` counts again).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import NonNegativeInt
+
+from opd.models.load import find_model
+from opd.models.weights import parameters_in
+from opd.records.errors import AskedWrongly
+from opd.records.files import read_json
+from opd.records.settings import Settings
+from opd.train.objective import Divergence
+from opd.train.recipe import ModelSettings, Recipe
+
+GIB = 1 << 30
+SLACK = {"cuda": 1.03, "cpu": 1.15}  # holes between blocks; a process gives less back than CUDA's pool
+CONTEXT_BYTES = {"cuda": int(2.5 * GIB), "cpu": int(0.6 * GIB)}  # CUDA's context and workspace; the libraries' code
+HEAD_MATRICES = {True: 10, False: 3}  # float32 [chunk, vocabulary] at once: of a divergence, of a token objective
+LOGIT_BYTES = 24  # of sampling: log-probability and probability in float32, and its running sum twice in float64
+WIDTHS = {"float32": 4, "bfloat16": 2, "float64": 8}  # bytes of a number
+
+Phase = Literal["always", "sample", "score", "update"]
+
+
+class Part(Settings):
+    """Something that takes memory or disk."""
+
+    name: str
+    """What it is, for people."""
+    bytes: NonNegativeInt
+    phase: Phase = "always"
+    """When it is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The sizes in a model's `config.json`."""
+
+    layers: int
+    hidden: int
+    inner: int  # of the MLP
+    heads: int
+    kv_heads: int
+    head_size: int
+    rows: int  # of the embedding
+    context_tokens: int  # longest sequence that the positions allow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How much passes through the models in a step, at the most."""
+
+    sequence_tokens: int  # the longest prompt and a rollout that reaches the limit
+    sequences: int  # of a step
+    sampled_at_once: int
+    micro_batch_tokens: int  # positions of one forward and backward pass
+    chunk_tokens: int  # whose logits exist at once
+
+
+def load_of(recipe: Recipe, *, prompt_tokens: int) -> Load:
+    """The most that a step of this recipe asks for, with prompts of at most so many tokens."""
+    asked, machine = recipe.rollouts, recipe.machine
+    sequences = asked.prompts_per_step * asked.per_prompt
+    longest = prompt_tokens + asked.limit_tokens
+    prompts_at_once = min(asked.prompts_per_step, max(1, asked.largest_batch // asked.per_prompt))
+    positions = max(longest, min(machine.micro_batch_tokens, sequences * longest))  # a longer one goes alone
+    return Load(
+        sequence_tokens=longest,
+        sequences=sequences,
+        sampled_at_once=prompts_at_once * min(asked.per_prompt, asked.largest_batch),
+        micro_batch_tokens=positions,
+        chunk_tokens=min(machine.head_chunk_tokens, positions),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What is known of a model before it is loaded."""
+
+    folder: Path | None
+    fault: str | None  # why there is no folder
+    parameters: int | None  # counted from the safetensors headers; as the recipe says where there is no folder
+    shape: Shape | None
+
+    @property
+    def here(self) -> bool:
+        """Whether its directory is."""
+        return self.folder is not None
+
+
+def look(settings: ModelSettings, *, fetch: bool = False) -> Found:
+    """What there is of a model: on this machine, or with `fetch` on the hub, which may take long."""
+    try:
+        folder = find_model(settings.model, settings.revision, fetch=fetch)
+    except AskedWrongly as error:
+        return Found(folder=None, fault=str(error), parameters=settings.parameters, shape=None)
+    return Found(
+        folder=folder,
+        fault=None,
+        parameters=parameters_in(folder),
+        shape=read_shape(read_json(folder / "config.json")),
+    )
+
+
+def memory_parts(recipe: Recipe, load: Load, *, device: str, student: Found, teacher: Found) -> list[Part]:
+    """What the run holds, by part; without what depends on a model's shape where its directory is not here."""
+    parts = [Part(name="libraries and workspace", bytes=CONTEXT_BYTES[device])]
+    width, teacher_width = WIDTHS[recipe.student.dtype], WIDTHS[recipe.teacher.dtype]
+    if student.parameters is not None:
+        parts += _trained(recipe.student.dtype, student.parameters)
+    if teacher.parameters is not None:
+        parts.append(Part(name="teacher's weights", bytes=teacher_width * teacher.parameters))
+    if student.shape is not None:
+        matrices = HEAD_MATRICES[isinstance(recipe.objective, Divergence)]
+        parts += _sampling(student.shape, load, width=width)
+        parts += _updating(student.shape, load, width=width, matrices=matrices)
+    if teacher.shape is not None:
+        parts += _scoring(teacher.shape, load, width=teacher_width)
+    return parts
+
+
+def peak(parts: list[Part], *, device: str) -> int:
+    """Bytes at the worst moment: what is always there and the largest phase, with slack."""
+    phases = ("sample", "score", "update")
+    resident = sum(part.bytes for part in parts if part.phase == "always")
+    largest = max(sum(part.bytes for part in parts if part.phase == phase) for phase in phases)
+    return math.ceil(SLACK[device] * (resident + largest))
+
+
+def state_bytes(settings: ModelSettings, parameters: int, *, trained: bool) -> int:
+    """Bytes of a model's weights and, when it is trained, of masters, gradients and AdamW's two moments.
+
+    All of them are float32 when the model computes in bfloat16; otherwise the weights are their own masters.
+    """
+    if not trained:
+        return WIDTHS[settings.dtype] * parameters
+    return sum(part.bytes for part in _trained(settings.dtype, parameters))
+
+
+def layer_bytes(shape: Shape, *, width: int) -> int:
+    """Bytes a token that one layer keeps for its backward pass, computing in numbers of `width` bytes.
+
+    Norms keep their input in float32; the MLP keeps gate, up, the activation and the product; attention keeps
+    queries and output, keys and values, and a float32 a head.
+    """
+    attention = 2 * width * (shape.heads + shape.kv_heads) * shape.head_size + 4 * shape.heads
+    return (4 * width + 8) * shape.hidden + 4 * width * shape.inner + attention + 8
+
+
+def read_shape(config: Mapping[str, Any]) -> Shape | None:
+    """The shape that a `config.json` describes, or None when a size is missing."""
+    sizes = config.get("text_config") or config
+    try:
+        heads, hidden = int(sizes["num_attention_heads"]), int(sizes["hidden_size"])
+        return Shape(
+            layers=int(sizes["num_hidden_layers"]),
+            hidden=hidden,
+            inner=int(sizes["intermediate_size"]),
+            heads=heads,
+            kv_heads=int(sizes.get("num_key_value_heads") or heads),
+            head_size=int(sizes.get("head_dim") or hidden // heads),
+            rows=int(sizes["vocab_size"]),
+            context_tokens=int(sizes.get("max_position_embeddings") or 0) or 1 << 30,
+        )
+    except KeyError:
+        return None
+
+
+def _trained(dtype: str, parameters: int) -> list[Part]:
+    width = WIDTHS[dtype]
+    state = max(width, 4)
+    parts = [
+        Part(name="student's weights", bytes=width * parameters),
+        Part(name="AdamW's two moments", bytes=2 * state * parameters),
+        Part(name="gradients", bytes=state * parameters, phase="update"),
+    ]
+    if width < 4:
+        parts.insert(1, Part(name="float32 master weights", bytes=state * parameters))
+    return parts
+
+
+def _sampling(shape: Shape, load: Load, *, width: int) -> list[Part]:
+    """A layer's keys or values are copied when they grow, so one more layer counts."""
+    of_layer = load.sampled_at_once * load.sequence_tokens * 2 * shape.kv_heads * shape.head_size * width
+    return [
+        Part(name="KV cache", bytes=(shape.layers + 1) * of_layer, phase="sample"),
+        Part(name="logits of a position", bytes=load.sampled_at_once * shape.rows * LOGIT_BYTES, phase="sample"),
+    ]
+
+
+def _scoring(shape: Shape, load: Load, *, width: int) -> list[Part]:
+    passing = load.micro_batch_tokens * (3 * shape.inner + 6 * shape.hidden) * width
+    head = load.chunk_tokens * shape.rows * 4 * HEAD_MATRICES[False]
+    return [
+        Part(name="forward pass of a micro-batch", bytes=passing, phase="score"),
+        Part(name="logits of a chunk", bytes=head, phase="score"),
+    ]
+
+
+def _updating(shape: Shape, load: Load, *, width: int, matrices: int) -> list[Part]:
+    kept = load.micro_batch_tokens * (shape.layers * layer_bytes(shape, width=width) + 3 * width * shape.hidden)
+    passing = load.micro_batch_tokens * 4 * (shape.inner + shape.hidden) * width  # gradients of the layer at hand
+    return [
+        Part(name="activations of a micro-batch", bytes=kept + passing, phase="update"),
+        Part(name="logits of a chunk", bytes=load.chunk_tokens * shape.rows * 4 * matrices, phase="update"),
+        # the sum so far and that of the chunk at hand
+        Part(name="gradient of the head", bytes=2 * shape.rows * shape.hidden * width, phase="update"),
+    ]

@@ -1,0 +1,170 @@
+"""What a person should know about a recipe before the time is spent: options that do nothing, hide something, or
+are easily overlooked. None of it stops a run; what must not be is refused where the recipe is read.
+"""
+
+import difflib
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opd.models.chat import PROBLEM
+from opd.records.places import SHIPPED
+from opd.records.rollouts import Prompt
+from opd.train.order import PromptOrder
+from opd.train.recipe import Recipe
+from opd.train.rehearsal import Rehearsal
+
+BOX = "\\boxed"
+DIFFERENT_LINES = 6  # of two templates that are shown
+COMMON_DUPLICATES = 0.01  # share of prompts
+
+
+def notes(recipe: Recipe, *, rows: int | None) -> list[str]:
+    """What the recipe alone says, over so many rows; None where they can't be counted."""
+    said = [] if rows is None else [_coverage(recipe, rows)]
+    said += [*recipe.objective.notes(), *_clip(recipe), *_reward(recipe), *_saves(recipe, rows)]
+    if recipe.student.dtype == "bfloat16":
+        said.append("the student computes in bfloat16 from float32 master weights")
+    return said
+
+
+def prompt_notes(prompts: Sequence[Prompt]) -> list[str]:
+    """What the rows themselves show: doubled braces, and prompts that come more than once (faults E38, E62)."""
+    said = []
+    if doubled := sum("{{" in prompt.problem for prompt in prompts):  # "}}" closes two of LaTeX's groups
+        said.append(
+            f"data: {doubled:,} of {len(prompts):,} problems hold doubled braces ({{{{), which reach the model as "
+            "they are; a template that was never filled in leaves them"
+        )
+    counts = Counter(prompt.token_ids for prompt in prompts)
+    again = len(prompts) - len(counts)
+    if again > COMMON_DUPLICATES * len(prompts):
+        said.append(
+            f"data: {again:,} of {len(prompts):,} prompts stood in an earlier row; opd data dedupe leaves them out"
+        )
+    return said
+
+
+def evaluation_notes(recipe: Recipe, evaluations: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Whether the student is trained on another instruction than it is evaluated on (faults E38).
+
+    `evaluations` has the data and the prompt of each benchmark by name. Data that ship with a task are evaluated by
+    that task's benchmarks, any other by those that ship no data.
+    """
+    asking = {
+        prompt: name
+        for name, (data, prompt) in evaluations.items()
+        if BOX in prompt and _origin(data) == _origin(recipe.data.path)
+    }
+    if not asking or BOX in recipe.data.prompt:
+        return []
+    prompt, name = next(iter(asking.items()))
+    note = (
+        f"data.prompt does not ask for {BOX}{{}}, and {name} does: training says "
+        f"{_instruction(recipe.data.prompt)}, {name} says {_instruction(prompt)}"
+    )
+    return [note]
+
+
+def template_notes(student: Any, teacher: Any) -> list[str]:
+    """The chat templates of the two tokenizers differ, and where (faults E35); only the student's is used."""
+    ours, theirs = (str(tokenizer.chat_template or "") for tokenizer in (student, teacher))
+    if ours == theirs:
+        return []
+    lines = list(difflib.unified_diff(_pieces(theirs), _pieces(ours), "teacher", "student", lineterm="", n=0))
+    changed = [line for line in lines[2:] if not line.startswith("@@")]
+    more = f"\n    … and {len(changed) - DIFFERENT_LINES} more" if len(changed) > DIFFERENT_LINES else ""
+    shown = "".join(f"\n    {line}" for line in changed[:DIFFERENT_LINES])
+    said = "the chat templates of student (+) and teacher (-) differ; the teacher scores prompts in the student's:"
+    return [f"{said}{shown}{more}"]
+
+
+def rehearsal_notes(recipe: Recipe, rehearsal: Rehearsal, *, steps: int, rows: int) -> list[str]:
+    """What only measured times show: rows that are out of reach, saves that come too seldom or find too little time.
+
+    `steps` fit into the wall clock at the measured pace.
+    """
+    said = []
+    asked = recipe.rollouts.prompts_per_step
+    if steps < recipe.budget.last_step(rows=rows, prompts_per_step=asked):
+        share = min(1.0, steps * asked / rows)
+        said.append(f"at the rehearsal's pace the wall clock ends it after {steps:,} steps: {share:.1%} of the rows")
+    budget = recipe.budget
+    between = recipe.save.every * rehearsal.seconds
+    limit = budget.max_wall_seconds
+    if limit is not None and budget.reserve_seconds < rehearsal.save_seconds:
+        said.append(
+            f"budget.reserve_seconds = {budget.reserve_seconds:g}, and a save takes {rehearsal.save_seconds:,.1f} s: "
+            "the first one may end after the wall clock; reserve more"
+        )
+    if limit is not None and between > limit and steps < recipe.save.every:
+        said.append(
+            f"save.every = {recipe.save.every} steps take {between:,.0f} s of max_wall_seconds = {limit:,.0f}: "
+            "nothing is saved before the end; lower save.every"
+        )
+    return said
+
+
+def _coverage(recipe: Recipe, rows: int) -> str:
+    asked = recipe.rollouts
+    steps = recipe.budget.last_step(rows=rows, prompts_per_step=asked.prompts_per_step)
+    share = PromptOrder(rows=rows, seed=recipe.order_seed).coverage(steps, prompts_per_step=asked.prompts_per_step)
+    fixed = "" if recipe.data.shuffle or share == 1 else ", always the same first ones (data.shuffle = false)"
+    seen = f"{round(share * rows):,} of {rows:,} rows ({share:.1%}) will be seen{fixed}"
+    return f"at most {steps:,} steps × {asked.prompts_per_step} prompts: {seen}"
+
+
+def _clip(recipe: Recipe) -> list[str]:
+    clip = getattr(recipe.objective, "clip", None)
+    if clip is None or recipe.optimizer.minibatches > 1:
+        return []
+    return [
+        f"objective.clip = {clip:g} never acts: with one update a step (optimizer.minibatches = 1) the ratio is 1"
+    ]
+
+
+def _reward(recipe: Recipe) -> list[str]:
+    reward = recipe.reward
+    if reward is None:
+        return []
+    if recipe.rollouts.per_prompt == 1:
+        return ["the task reward does nothing: with rollouts.per_prompt = 1 there is no sibling to be better than"]
+    if reward.correct == reward.wrong:
+        return [f"the task reward does nothing: correct = wrong = {reward.correct:g}"]
+    count, scaled = recipe.rollouts.per_prompt, reward.normalise == "group_std"
+    # one right among n: (n - 1) / sqrt(n) standard deviations above the mean
+    largest = (count - 1) / math.sqrt(count) if scaled else abs(reward.correct - reward.wrong) * (1 - 1 / count)
+    clamp = getattr(recipe.objective, "largest_k1", None)
+    beside = "" if clamp is None else f", beside the teacher's of at most {clamp:g}"
+    note = (
+        f"the task reward adds up to {reward.weight * largest:.2g} to a token's advantage (reward.weight = "
+        f"{reward.weight:g}){beside}; the metrics' advantage_squared and k1_squared say which of them rules"
+    )
+    return [note]
+
+
+def _saves(recipe: Recipe, rows: int | None) -> list[str]:
+    last = recipe.budget.steps
+    if rows is not None:
+        last = recipe.budget.last_step(rows=rows, prompts_per_step=recipe.rollouts.prompts_per_step)
+    if recipe.save.every <= last:
+        return []
+    return [f"save.every = {recipe.save.every} lies beyond the last step ({last}): only the end is saved"]
+
+
+def _origin(data: str) -> str | None:
+    """The task that data ship with; None for any other."""
+    return data.removeprefix(SHIPPED).partition("/")[0] if data.startswith(SHIPPED) else None
+
+
+def _instruction(template: str) -> str:
+    """What stands behind the problem; before it where nothing does."""
+    before, _, behind = template.partition(PROBLEM)
+    return repr(behind.strip() or before.strip() or template)
+
+
+def _pieces(template: str) -> list[str]:
+    """A template in lines; one that is a single line is cut at its tags."""
+    lines = template.splitlines()
+    return lines if len(lines) > 3 else template.replace("{%", "\n{%").splitlines()

@@ -1,0 +1,124 @@
+"""Two real steps at the greatest length, before the run: how long a step takes, and whether it fits.
+
+The longest prompts, and rollouts that no end-of-sequence token stops. AdamW's memory is allocated by the first
+step, so what does not fit shows in the second (faults E48). A checkpoint and a trainer state are written too, and
+all of it is gone at the end.
+"""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from pydantic import NonNegativeFloat, PositiveInt
+
+from opd.models.machine import peak_bytes
+from opd.models.plain import PlainSampler
+from opd.records.errors import AnswerIsNo
+from opd.records.files import whole
+from opd.records.rollout_table import table_path, write_table
+from opd.records.rollouts import Prompt, ScoredRollout
+from opd.records.settings import Settings
+from opd.train.checkpoint import Checkpoints
+from opd.train.clock import Phases, Progress
+from opd.train.loop import rollout_seeds
+from opd.train.recipe import Parts, Recipe, build
+
+STEPS = 2
+
+
+class Rehearsal(Settings):
+    """What two steps at the greatest length came to."""
+
+    start_seconds: NonNegativeFloat
+    """Loading models and data."""
+    step_seconds: dict[str, float]
+    """Of the second step, by phase: sample, score, grade where there is a reward, update."""
+    save_seconds: NonNegativeFloat
+    """Of rollouts, a checkpoint and a trainer state."""
+    peak_bytes: PositiveInt
+    """The most that was in use: allocated on the GPU, resident on a CPU."""
+    rollout_tokens: PositiveInt
+    """Length of each rollout."""
+
+    @property
+    def seconds(self) -> float:
+        """Of a step, without saving."""
+        return sum(self.step_seconds.values())
+
+
+def rehearse(recipe: Recipe, *, place: Path) -> Rehearsal:
+    """The measurements; nothing stays in `place`, which is on the disk of the run.
+
+    Raises `AnswerIsNo` when the device's memory does not suffice, with the step and the phase.
+    """
+    began = time.perf_counter()
+    parts = build(recipe)
+    start_seconds = time.perf_counter() - began
+    progress = Progress()
+    try:
+        with tempfile.TemporaryDirectory(prefix=".rehearsal-", dir=place) as folder:
+            return _measured(recipe, parts, Path(folder), progress, start_seconds=start_seconds)
+    except torch.OutOfMemoryError as error:
+        raise AnswerIsNo(
+            f"out of device memory in step {progress.step} of the rehearsal, phase {progress.phase}; lower "
+            "machine.micro_batch_tokens, machine.head_chunk_tokens, rollouts.largest_batch or rollouts.limit_tokens"
+        ) from error
+    finally:
+        if parts.reward is not None:
+            parts.reward.close()
+
+
+def longest_prompts(prompts: Sequence[Prompt], count: int, *, epoch: int) -> list[Prompt]:
+    """So many of the longest prompts; with fewer rows some come again, in another epoch."""
+    ordered = sorted(prompts, key=lambda prompt: -len(prompt.token_ids))
+    return [replace(ordered[index % len(ordered)], epoch=epoch + index // len(ordered)) for index in range(count)]
+
+
+def _measured(recipe: Recipe, parts: Parts, folder: Path, progress: Progress, *, start_seconds: float) -> Rehearsal:
+    for step in range(1, STEPS + 1):
+        phases = progress.begin(step, device=parts.device)
+        scored = _step(recipe, parts, step, phases)
+    with phases.phase("save"):
+        _save(recipe, parts, folder, scored)
+    seconds = dict(phases.seconds)
+    return Rehearsal(
+        start_seconds=start_seconds,
+        save_seconds=seconds.pop("save"),
+        step_seconds=seconds,
+        peak_bytes=peak_bytes(parts.device),
+        rollout_tokens=max(len(one.rollout.token_ids) for one in scored),
+    )
+
+
+def _step(recipe: Recipe, parts: Parts, step: int, phases: Phases) -> list[ScoredRollout]:
+    """A step as the loop makes it, but of rollouts that only the limit ends, all of whose tokens are trained."""
+    asked = recipe.rollouts
+    endless = replace(parts.student, stop_ids=frozenset())
+    sampler = PlainSampler(endless, asked.sampling, largest_batch=asked.largest_batch)
+    prompts = longest_prompts(parts.prompts, asked.prompts_per_step, epoch=step * len(parts.prompts))
+    with phases.phase("sample"):
+        rollouts = sampler.sample(prompts, seeds=rollout_seeds(recipe.seed, count=asked.per_prompt))
+    with phases.phase("score"):
+        scored = parts.scorer.score(rollouts)
+    if parts.reward is not None:
+        with phases.phase("grade"):
+            scored = parts.reward.rewarded(scored)
+    with phases.phase("update"):
+        parts.updater.update(scored, step=step)
+    return scored
+
+
+def _save(recipe: Recipe, parts: Parts, folder: Path, scored: Sequence[ScoredRollout]) -> None:
+    """The bytes that a step which ends a run writes, as the run writes them."""
+    from safetensors.torch import save_file
+
+    if recipe.save.rollouts:
+        write_table(table_path(folder, STEPS), scored)
+    Checkpoints(folder, keep=1).save(parts.student, step=STEPS, recipe_digest=recipe.digest)
+    if recipe.save.state_due(STEPS, ends=True):
+        tensors = {name: tensor.contiguous() for name, tensor in parts.updater.state().items()}
+        with whole(folder / "state.safetensors") as temporary:
+            save_file(tensors, temporary)

@@ -1,0 +1,181 @@
+"""A run that was stopped, killed or broken → where it goes on, and the folder as it was there.
+
+DIR/recipe.json, the training file      compared with what the run began with; a difference is refused
+DIR/state/step-000040/                  the newest whole one is where it goes on; with none, at the beginning
+DIR/metrics.jsonl, rollouts/            cut back to that step
+DIR/checkpoint-60/                      stays until the next checkpoint is whole, and is made anew or removed then
+DIR/failure.json, run.json              kept as failure-1.json, run-1.json, …
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.files import PARTIAL, discard, sha256, whole, write_json
+from opd.records.metrics import RunSummary, StopCause
+from opd.records.rollout_table import table_path
+from opd.records.settings import read
+from opd.train.checkpoint import Checkpoints
+from opd.train.data import check_data
+from opd.train.recipe import Parts, Recipe
+from opd.train.state import States, TrainerState, read_state, read_tensors
+
+# None of these changes what a step computes, beyond rounding.
+_FREE = ("machine.", "budget.reserve_seconds")
+_MAY_RISE = ("budget.steps", "budget.epochs", "budget.max_wall_seconds")  # null: no limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where a run goes on."""
+
+    folder: Path | None = None  # of the trainer state; None: there is none, and the run begins anew at step 1
+    state: TrainerState | None = None
+
+    @property
+    def step(self) -> int:
+        """The last step that stands; 0 for none."""
+        return self.state.step if self.state else 0
+
+    @property
+    def resumed_from(self) -> tuple[int, ...]:
+        """Steps at which the run was taken up again, this one included."""
+        return (*(self.state.resumed_from if self.state else ()), self.step)
+
+
+def finished(recipe: Recipe, out: Path) -> RunSummary | None:
+    """What the run came to, if it is finished and the recipe asks for nothing more; else None.
+
+    Raises `AnswerIsNo` when it is finished and its last checkpoint is not what was published (faults E68).
+    """
+    before = _recipe_of(out)
+    if not (out / "run.json").is_file() or before.budget != recipe.budget or differences(before, recipe):
+        return None
+    summary = read(RunSummary, out / "run.json")
+    if summary.stop is StopCause.INTERRUPTED:
+        return None
+    Checkpoints(out, keep=1).check(summary.steps)
+    return summary
+
+
+def find_start(recipe: Recipe, out: Path) -> Start:
+    """Where the run in this folder goes on; nothing on the disk is changed.
+
+    Raises `AskedWrongly` when there is no run, or when the recipe or the training file is not what the run began
+    with (faults E59), and `AnswerIsNo` when its state is damaged or gone.
+    """
+    if found := differences(_recipe_of(out), recipe):
+        raise AskedWrongly(
+            f"{out} can't go on with another recipe: {'; '.join(found)}; leave RECIPE and --set away to go on with "
+            "the run's own, or name a new folder"
+        )
+    states = States(out).whole()
+    if not states:
+        _check_never_had_one(recipe, out)
+        return Start()
+    state = read_state(states[-1])
+    if (data := sha256(check_data(recipe.data))) != state.data:
+        raise AskedWrongly(
+            f"{out} can't go on with other data: {recipe.data.path} has SHA-256 {data}, the run began with "
+            f"{state.data}; bring that file back, or name a new folder"
+        )
+    return Start(folder=states[-1], state=state)
+
+
+def differences(before: Recipe, now: Recipe) -> list[str]:
+    """What differs, key by key, as far as a resumed run may not differ. A budget may grow."""
+    old, new = dict(_flat(before.resolved())), dict(_flat(now.resolved()))
+    keys = [key for key in (old | new) if old.get(key) != new.get(key) and not key.startswith(_FREE)]
+    return [
+        f"{key} = {json.dumps(new.get(key))}, the run has {json.dumps(old.get(key))}"
+        for key in keys
+        if not (key in _MAY_RISE and _at_least(new.get(key), old.get(key)))
+    ]
+
+
+def go_back(out: Path, start: Start, recipe: Recipe) -> None:
+    """The folder is as it was when the step of `start` ended, but for checkpoints: see the top of this file."""
+    for name in ("run.json", "failure.json"):
+        _number(out / name)
+    if _recipe_of(out) != recipe:
+        _number(out / "recipe.json")
+        write_json(out / "recipe.json", recipe.resolved())
+    Checkpoints(out, keep=1).tidy()
+    for left in [*out.glob(f"*{PARTIAL}"), *out.glob(f"*/*{PARTIAL}")]:
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    for folder in set((out / "state").glob("step-*")) - {start.folder}:
+        discard(folder)
+    for table in (out / "rollouts").glob("step-*.parquet"):
+        if table > table_path(out, start.step):
+            table.unlink()
+    _cut_metrics(out / "metrics.jsonl", start)
+
+
+def put_back(parts: Parts, start: Start) -> None:
+    """Student, optimizer, sampler and clock are where they were when the step of `start` ended."""
+    if start.folder is None or start.state is None:
+        return
+    parts.updater.restore(read_tensors(start.folder))
+    parts.sampler.follow(start.step)
+    parts.budget.resume(start.state.spent)
+
+
+def _recipe_of(out: Path) -> Recipe:
+    if not (out / "recipe.json").is_file():
+        raise AskedWrongly(f"{out} holds no run (no recipe.json): there is nothing to resume; leave --resume away")
+    return read(Recipe, out / "recipe.json")
+
+
+def _check_never_had_one(recipe: Recipe, out: Path) -> None:
+    """A run without a state begins anew only where that repeats the little that it did before its first one."""
+    lines = _lines(out / "metrics.jsonl")
+    done = int(lines[-1]["step"]) if lines else 0
+    if any(recipe.save.state_due(step, ends=False) for step in range(1, done + 1)):
+        raise AnswerIsNo(f"{out} made {done} steps, and its trainer state is gone; begin a new run in another folder")
+    if done and recipe.save.state_every == 0:
+        raise AskedWrongly(
+            f"{out} made {done} steps with save.state_every = 0, so there is no state to go on from; begin a new "
+            "run in another folder"
+        )
+
+
+def _cut_metrics(path: Path, start: Start) -> None:
+    lines = [line for line in _lines(path) if line["step"] <= start.step]
+    if start.state and (not lines or lines[-1]["step"] < start.step):
+        lines.append(start.state.metrics.resolved())
+    with whole(path) as temporary:
+        temporary.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines; one that a crash tore is left out."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def _number(path: Path) -> None:
+    """The file stands as `<name>-1`, or under the next number that is free."""
+    if not path.exists():
+        return
+    number = 1
+    while (numbered := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():
+        number += 1
+    path.replace(numbered)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _at_least(new: float | None, old: float | None) -> bool:
+    return new is None or (old is not None and new >= old)

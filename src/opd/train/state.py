@@ -1,0 +1,150 @@
+"""The trainer's state: what a resumed run needs beside its recipe and its data.
+
+DIR/state/step-000040/     one at a time: the one before is removed when this one is whole
+        state.safetensors  master/<name>, optimizer/exp_avg/<name>, optimizer/exp_avg_sq/<name>, optimizer/step/<name>
+        state.json         the step, what it was made from, the time used
+        .complete          the digest of each file
+
+The order of rows and the sampling noise are pure functions of (seed, row, epoch, position), and the learning rate
+is one of the step: none of them has a state (faults E56 to E58, E66).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from pydantic import PositiveInt
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from opd.records.errors import AnswerIsNo
+from opd.records.files import discard, is_complete, publish, read_json, tree, write_json
+from opd.records.metrics import StepMetrics
+from opd.records.settings import Settings, read
+from opd.train.clock import Spent
+from opd.train.retries import PAUSES_SECONDS, retried
+
+_NAME = re.compile(r"step-(\d+)")
+_TENSORS = "state.safetensors"
+
+
+class TrainerState(Settings):
+    """`state.json`."""
+
+    step: PositiveInt
+    """The last update that is in the weights."""
+    recipe: str
+    """Digest of the resolved recipe."""
+    data: str
+    """SHA-256 of the training file."""
+    spent: Spent
+    """Time used so far, by all tries that led here."""
+    metrics: StepMetrics
+    """The step's line; `metrics.jsonl` gets it after the state is whole."""
+    resumed_from: tuple[int, ...] = ()
+    """Steps at which the run was taken up again."""
+
+
+class States:
+    """The trainer states of a run's folder."""
+
+    def __init__(self, run: Path, *, pauses_seconds: Sequence[float] = PAUSES_SECONDS) -> None:
+        self._folder = run / "state"
+        self._pauses_seconds = pauses_seconds
+
+    def whole(self) -> list[Path]:
+        """The published ones, by step."""
+        if not self._folder.is_dir():
+            return []
+        found = [(int(match[1]), path) for path in self._folder.iterdir() if (match := _NAME.fullmatch(path.name))]
+        return [path for _, path in sorted(found) if is_complete(path)]
+
+    def save(self, state: TrainerState, tensors: Mapping[str, torch.Tensor]) -> Path:
+        """The folder of the new state; the one before is gone.
+
+        Raises `AnswerIsNo` when it could not be written; the one before is then as it was (faults E63).
+        """
+        folder = self._folder / f"step-{state.step:06d}"
+        try:
+            retried(lambda: _write(folder, state, tensors), pauses_seconds=self._pauses_seconds)
+        except (OSError, SafetensorError) as error:
+            whole = self.whole()
+            left = f"{whole[-1].name} is whole" if whole else "there is none before it"
+            raise AnswerIsNo(f"the trainer's state {folder} could not be saved ({error}); {left}") from error
+        for old in self.whole()[:-1]:
+            discard(old)
+        return folder
+
+
+def read_state(folder: Path) -> TrainerState:
+    """What `state.json` says; raises `AnswerIsNo` when a file of the folder is not what was written."""
+    marked = read_json(folder / ".complete")["files"]
+    if damaged := sorted(name for name, digest in tree(folder).items() if marked.get(name) != digest):
+        raise AnswerIsNo(
+            f"{folder / damaged[0]} is damaged: its SHA-256 is not the one in .complete; no run goes on from it. "
+            "Begin a new run with student.model set to its newest checkpoint"
+        )
+    return read(TrainerState, folder / "state.json")
+
+
+def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a state, on the CPU."""
+    return load_file(folder / _TENSORS)
+
+
+def gathered(masters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """Masters and all that the optimizer remembers of each. They are the live tensors, not copies."""
+    tensors = {f"master/{name}": master.detach() for name, master in masters.items()}
+    for name, master in masters.items():
+        for what, value in optimizer.state[master].items():
+            tensors[f"optimizer/{what}/{name}"] = value
+    return tensors
+
+
+@torch.no_grad()
+def scatter(
+    tensors: Mapping[str, torch.Tensor], masters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer
+) -> None:
+    """Masters and optimizer hold what `gathered` gave.
+
+    Raises `AnswerIsNo`, with both as they were, when the tensors are those of another model.
+    """
+    _check_same(tensors, masters)
+    memory: dict[str, dict[str, torch.Tensor]] = {name: {} for name in masters}
+    for key, value in tensors.items():
+        room, _, rest = key.partition("/")
+        if room == "optimizer":
+            what, _, name = rest.partition("/")
+            memory[name][what] = value
+    for name, master in masters.items():
+        master.copy_(tensors[f"master/{name}"])
+    # torch numbers the parameters in the order of its groups
+    numbered = enumerate(one for group in optimizer.param_groups for one in group["params"])
+    number = {id(parameter): index for index, parameter in numbered}
+    optimizer.load_state_dict(
+        {
+            "state": {number[id(masters[name])]: values for name, values in memory.items() if values},
+            "param_groups": optimizer.state_dict()["param_groups"],
+        }
+    )
+
+
+def _check_same(tensors: Mapping[str, torch.Tensor], masters: Mapping[str, torch.Tensor]) -> None:
+    saved = {key.removeprefix("master/"): value for key, value in tensors.items() if key.startswith("master/")}
+    if saved.keys() != masters.keys():
+        odd = min(saved.keys() ^ masters.keys())
+        where = "the state" if odd in saved else "the student"
+        raise AnswerIsNo(f"the state is of another model: only {where} has {odd}")
+    for name, master in masters.items():
+        if (saved[name].shape, saved[name].dtype) != (master.shape, master.dtype):
+            raise AnswerIsNo(
+                f"the state is of another model: {name} is {saved[name].dtype} {list(saved[name].shape)} there, "
+                f"{master.dtype} {list(master.shape)} here"
+            )
+
+
+def _write(folder: Path, state: TrainerState, tensors: Mapping[str, torch.Tensor]) -> None:
+    with publish(folder) as partial:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, partial / _TENSORS)
+        write_json(partial / "state.json", state.resolved())

@@ -1,0 +1,192 @@
+"""The memory of a run, by part: against what was worked out by hand, and against what torch really holds."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+from opd.models.load import load_model
+from opd.train.memory import (
+    GIB,
+    Found,
+    Load,
+    Part,
+    Shape,
+    layer_bytes,
+    load_of,
+    look,
+    memory_parts,
+    peak,
+    read_shape,
+    state_bytes,
+)
+from opd.train.objectives.k2 import K2
+from opd.train.recipe import ModelSettings
+from opd.train.update import OptimizerSettings, Updater
+
+REFERENCE = 1_777_088_000  # parameters of the reference student and teacher, head untied
+
+
+@pytest.mark.parametrize(
+    ("dtype", "trained", "gib"),
+    [
+        ("float32", True, 26.48),  # weights 6.62, gradients 6.62, AdamW 13.24
+        ("bfloat16", True, 29.79),  # and 3.31 for the weights that compute, beside float32 masters
+        ("bfloat16", False, 3.31),
+        ("float32", False, 6.62),
+        ("float64", True, 52.96),
+    ],
+)
+def test_the_memory_of_the_reference_pair_is_what_it_was_worked_out_to_be(
+    dtype: str, trained: bool, gib: float
+) -> None:
+    """Objectives, section 7: 6.62 GiB for each float32 copy of 1,777,088,000 parameters."""
+    settings = ModelSettings(model="m", dtype=dtype)
+    assert state_bytes(settings, REFERENCE, trained=trained) / GIB == pytest.approx(gib, abs=0.006)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_the_memory_is_what_a_step_really_holds(load, make_scored, dtype: str) -> None:
+    """E48: counted after a step on the random student: weights, masters, gradients and AdamW's two moments."""
+    student = load(dtype=dtype)
+    held: list[int] = []
+
+    def note(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        masters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        weights = list(student.module.parameters())
+        moments = [value for state in optimizer.state.values() for value in state.values() if value.dim() > 0]
+        tensors = {id(tensor): tensor for tensor in [*masters, *weights, *moments]}
+        gradients = [parameter.grad for parameter in [*masters, *weights] if parameter.grad is not None]
+        by_id = tensors | {id(gradient): gradient for gradient in gradients}
+        held.append(sum(tensor.numel() * tensor.element_size() for tensor in by_id.values()))
+
+    hook = register_optimizer_step_post_hook(note)
+    try:
+        Updater(student, K2(), OptimizerSettings(lr=1e-3)).update(make_scored([3, 4]), step=1)
+    finally:
+        hook.remove()
+    assert held == [state_bytes(ModelSettings(model="m", dtype=dtype), student.parameters, trained=True)]
+
+
+def test_parameters_are_counted_from_the_files_and_taken_from_the_recipe_where_there_are_none(
+    load, untied_model: Path
+) -> None:
+    tied = load()
+    assert look(ModelSettings(model=str(tied.path))).parameters == tied.parameters
+    untied = load_model(untied_model, dtype="float32", device="cpu")
+    assert look(ModelSettings(model=str(untied_model))).parameters == untied.parameters
+    assert look(ModelSettings(model=str(untied_model), parameters=12)).parameters == untied.parameters
+    assert look(ModelSettings(model="./not-fetched-yet", parameters=12)).parameters == 12
+    assert look(ModelSettings(model="./not-fetched-yet")).parameters is None
+
+
+def saved_bytes(config: Qwen2Config, dtype: torch.dtype, *, sequences: int, tokens: int) -> int:
+    """Bytes of all the tensors that autograd keeps of the decoder's forward pass, weights left out."""
+    module = Qwen2ForCausalLM._from_config(config, dtype=dtype, attn_implementation="sdpa").eval()
+    weights = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    kept: dict[int, torch.Tensor] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.untyped_storage().data_ptr() not in weights:
+            kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        module.get_decoder()(input_ids=torch.zeros(sequences, tokens, dtype=torch.long), use_cache=False)
+    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(torch.float32, 4), (torch.bfloat16, 2)])
+@pytest.mark.parametrize(
+    ("hidden", "inner", "heads", "kv_heads"), [(64, 128, 4, 2), (96, 256, 4, 4), (64, 320, 8, 1)]
+)
+def test_a_layer_keeps_what_autograd_saves_of_it(
+    dtype: torch.dtype, width: int, hidden: int, inner: int, heads: int, kv_heads: int
+) -> None:
+    """Of three layers less that of two, so that what is kept once a pass drops out."""
+    kept = []
+    for layers in (2, 3):
+        config = Qwen2Config(
+            vocab_size=64,
+            hidden_size=hidden,
+            intermediate_size=inner,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=kv_heads,
+        )
+        kept.append(saved_bytes(config, dtype, sequences=2, tokens=48))
+    shape = read_shape(config.to_dict())
+    assert shape is not None
+    assert (kept[1] - kept[0]) / (2 * 48) == pytest.approx(layer_bytes(shape, width=width), rel=0.01)
+
+
+def test_the_kv_cache_of_the_reference_is_28_672_bytes_a_token(make_recipe) -> None:
+    """Objectives, section 7: 1.75 GiB for 8 × 8,192. One layer more is counted, which is copied when it grows."""
+    shape = Shape(
+        layers=28, hidden=1536, inner=8960, heads=12, kv_heads=2, head_size=128, rows=151_936, context_tokens=131_072
+    )
+    load = Load(sequence_tokens=8_192, sequences=8, sampled_at_once=8, micro_batch_tokens=8_192, chunk_tokens=128)
+    recipe = make_recipe("student.dtype=bfloat16")
+    known = Found(folder=None, fault=None, parameters=REFERENCE, shape=shape)
+    parts = memory_parts(recipe, load, device="cuda", student=known, teacher=known)
+    cache = next(part.bytes for part in parts if part.name == "KV cache")
+    assert cache * 28 / 29 == 28_672 * 8 * 8_192 == 1.75 * GIB
+
+
+@pytest.mark.parametrize(
+    ("sets", "at_once", "positions", "chunk"),
+    [
+        ([], 4, 72, 72),  # 4 sequences of 10 + 8
+        (["machine.micro_batch_tokens=40"], 4, 40, 40),
+        (["machine.micro_batch_tokens=4"], 4, 18, 18),  # a longer one goes alone
+        (["rollouts.largest_batch=3", "machine.head_chunk_tokens=16"], 2, 72, 16),  # whole prompts at a time
+        (["rollouts.largest_batch=1"], 1, 72, 72),
+    ],
+)
+def test_a_step_is_as_large_as_the_settings_allow(
+    make_recipe, sets: list[str], at_once: int, positions: int, chunk: int
+) -> None:
+    load = load_of(make_recipe(*sets), prompt_tokens=10)
+    assert (load.sampled_at_once, load.micro_batch_tokens, load.chunk_tokens) == (at_once, positions, chunk)
+    assert (load.sequence_tokens, load.sequences) == (18, 4)
+
+
+def test_a_divergence_holds_more_of_a_chunk_than_an_objective_of_tokens(make_recipe) -> None:
+    def chunk(objective: str) -> int:
+        recipe = make_recipe(f"objective.name={objective}")
+        load = load_of(recipe, prompt_tokens=10)
+        parts = memory_parts(recipe, load, device="cpu", student=look(recipe.student), teacher=look(recipe.teacher))
+        return next(part.bytes for part in parts if (part.name, part.phase) == ("logits of a chunk", "update"))
+
+    assert chunk("k2") == 3 * 4 * 72 * 320
+    assert chunk("reverse_kl") == 10 * 4 * 72 * 320
+
+
+def test_phases_follow_each_other_and_only_the_largest_counts() -> None:
+    parts = [
+        Part(name="a", bytes=100),
+        Part(name="b", bytes=70, phase="sample"),
+        Part(name="c", bytes=40, phase="update"),
+        Part(name="d", bytes=50, phase="update"),
+        Part(name="e", bytes=10, phase="score"),
+    ]
+    assert peak(parts, device="cuda") == 196  # 1.03 × (100 + 90), rounded up
+    assert peak(parts, device="cpu") == 219
+
+
+@pytest.mark.parametrize("config", [{}, {"hidden_size": 32, "num_attention_heads": 4}])
+def test_a_configuration_with_other_names_has_no_shape(config: dict[str, int]) -> None:
+    assert read_shape(config) is None
+
+
+def test_the_shape_is_that_of_the_loaded_model(untied_model: Path) -> None:
+    module = AutoModelForCausalLM.from_pretrained(untied_model)
+    shape = look(ModelSettings(model=str(untied_model))).shape
+    assert shape is not None
+    assert shape.rows == module.get_input_embeddings().weight.shape[0]
+    assert shape.layers == len(module.get_decoder().layers)
+    assert shape.heads * shape.head_size == module.get_decoder().layers[0].self_attn.q_proj.out_features
+    assert shape.kv_heads * shape.head_size == module.get_decoder().layers[0].self_attn.k_proj.out_features
+    assert shape.inner == module.get_decoder().layers[0].mlp.up_proj.out_features

@@ -1,0 +1,116 @@
+"""A task reward: verdicts to advantages, by hand and by numpy; and what it adds to the k1 policy gradient."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opd.models.load import find_model, load_model
+from opd.records.errors import AskedWrongly
+from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
+from opd.train.batch import Batch, masked_sum
+from opd.train.objective import StudentView
+from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
+from opd.train.reward import Reward, RewardSettings, advantages
+
+
+@given(st.lists(st.lists(st.sampled_from([1.0, -1.0, 0.25]), min_size=1, max_size=6), min_size=1, max_size=4))
+def test_an_advantage_is_the_reward_against_its_group(groups: list[list[float]]) -> None:
+    rewards = [reward for group in groups for reward in group]
+    names = [(row, 0) for row, group in enumerate(groups) for _ in group]
+    found = iter(advantages(rewards, names, scaled=True))
+    centred = iter(advantages(rewards, names, scaled=False))
+    for group in groups:
+        values = np.array(group)
+        spread = values.std(ddof=1) if len(group) > 1 else 1.0
+        expected = (values - values.mean()) / (spread + 1e-6) if len(group) > 1 else values * 0
+        assert [next(found) for _ in group] == pytest.approx(list(expected), abs=1e-9)
+        assert [next(centred) for _ in group] == pytest.approx(list(values - values.mean()), abs=1e-12)
+
+
+def test_the_order_of_the_rollouts_and_the_epoch_of_a_row_are_no_matter_of_chance() -> None:
+    groups = [(1, 0), (2, 0), (1, 0), (2, 0), (1, 1), (1, 1)]
+    found = advantages([1.0, -1.0, -1.0, -1.0, 1.0, 1.0], groups, scaled=False)
+    assert found == [1.0, 0.0, -1.0, 0.0, 0.0, 0.0]
+
+
+def test_a_failed_grader_is_neither_a_reward_nor_part_of_the_mean() -> None:
+    """E45 for graders: unknown is not wrong."""
+    assert advantages([1.0, None, -1.0], [(1, 0)] * 3, scaled=False) == [1.0, 0.0, -1.0]
+
+
+def test_rewards_are_those_of_the_answers_that_the_tokens_spell() -> None:
+    student = load_model(find_model("opd:arith_tiny/student"), dtype="float32", device="cpu")
+    texts = ["1+2=3\n</think>\n\n\\boxed{3}", "1+2=4\n</think>\n\n\\boxed{4}", "no box", "\\boxed{3"]
+    scored = [scored_text(student, text, sample) for sample, text in enumerate(texts)]
+    reward = Reward(RewardSettings(weight=2.0, normalise="group_mean"), student)
+    try:
+        found = reward.rewarded(scored)
+    finally:
+        reward.close()
+    right = [bool(re.search(r"\\boxed\{3\}", text)) for text in texts]
+    assert [one.reward for one in found] == [1.0 if ok else -1.0 for ok in right] == [1.0, -1.0, -1.0, -1.0]
+    assert [one.advantage for one in found] == [3.0, -1.0, -1.0, -1.0]
+    assert [one.rollout for one in found] == [one.rollout for one in scored]
+
+
+def scored_text(student, text: str, sample: int) -> ScoredRollout:
+    ids = (*student.tokenizer(text, add_special_tokens=False)["input_ids"], student.tokenizer.eos_token_id)
+    prompt = Prompt(row=0, problem="Compute 1+2.", answer="3", token_ids=(305,))
+    rollout = Rollout(prompt=prompt, sample=sample, token_ids=ids, logp=(-1.0,) * len(ids), stop=StopReason.EOS)
+    return ScoredRollout(rollout=rollout, teacher_logp=(-1.0,) * len(ids))
+
+
+def test_without_the_section_no_grader_exists(make_recipe) -> None:
+    """E54: pure distillation calls no reward function."""
+    from opd.train.recipe import build
+
+    assert build(make_recipe()).reward is None
+
+
+def test_an_objective_that_takes_no_reward_refuses_one(make_recipe) -> None:
+    with pytest.raises(AskedWrongly, match="objective k2 takes none"):
+        make_recipe("objective.name=k2", "reward.weight=0.5")
+
+
+V = 7
+
+
+def views(*, k1_V: torch.Tensor, advantage_V: torch.Tensor, ratio_V: torch.Tensor) -> tuple[StudentView, Batch]:
+    """One rollout whose tokens have these k1, advantages and ratios."""
+    logp_BT = torch.linspace(-3, -0.5, V, dtype=torch.float64).unsqueeze(0)
+    student = StudentView(logp_BT=logp_BT.clone().requires_grad_(True), old_logp_BT=logp_BT - ratio_V.log())
+    known = {"ids_BT": torch.zeros(1, V, dtype=torch.long), "keep_BT": torch.ones(1, V, dtype=torch.bool)}
+    return student, Batch(
+        **known,
+        behaviour_logp_BT=logp_BT,
+        teacher_logp_BT=logp_BT - k1_V,
+        advantage_BT=advantage_V.unsqueeze(0),
+        weight_BT=torch.ones(1, V),
+    )
+
+
+def test_at_ratio_one_the_reward_adds_its_own_policy_gradient() -> None:
+    """d loss / d log student = clamped k1 - advantage, token by token."""
+    k1_V = torch.tensor([0.3, -0.2, 12.0, -30.0, 0.0, 1.0, -1.0], dtype=torch.float64)
+    advantage_V = torch.tensor([1.0, -1.0, 0.5, 0.0, 2.0, -0.25, 0.0], dtype=torch.float64)
+    student, batch = views(k1_V=k1_V, advantage_V=advantage_V, ratio_V=torch.ones(V, dtype=torch.float64))
+    loss = masked_sum(K1PolicyGradient()(student, batch).loss_BT, batch.keep_BT)
+    (found_BT,) = torch.autograd.grad(loss, student.logp_BT)
+    assert torch.allclose(found_BT[0], k1_V.clamp(-10, 10) - advantage_V, atol=1e-12)
+
+
+@pytest.mark.parametrize("ratio", [0.2, 0.79, 0.81, 1.0, 1.19, 1.21, 2.9, 3.1, 8.0])
+@pytest.mark.parametrize("advantage", [2.0, -2.0])
+def test_the_dual_clip_bounds_the_loss_of_a_bad_token(ratio: float, advantage: float) -> None:
+    """Piece by piece, as published: A > 0: -min(r, 1.2) A; A < 0: min(max(r, .8), 3) |A|."""
+    zero_V, one_V = torch.zeros(V, dtype=torch.float64), torch.ones(V, dtype=torch.float64)
+    student, batch = views(k1_V=zero_V, advantage_V=one_V * advantage, ratio_V=one_V * ratio)
+    found = K1PolicyGradient(dual_clip=3.0)(student, batch).loss_BT[0, 0].item()
+    expected = -min(ratio, 1.2) * advantage if advantage > 0 else min(max(ratio, 0.8), 3.0) * -advantage
+    assert found == pytest.approx(expected, abs=1e-12)
+    unbounded = K1PolicyGradient()(student, batch).loss_BT[0, 0].item()
+    assert unbounded == pytest.approx(-min(ratio, 1.2) * 2 if advantage > 0 else max(ratio, 0.8) * 2, abs=1e-12)
