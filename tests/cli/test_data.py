@@ -148,6 +148,7 @@ def test_a_full_disk_leaves_no_half_file(rows: Path, tmp_path: Path, full_disk: 
     assert not list(tmp_path.glob("*.partial"))
 
 
+@pytest.mark.patient
 def test_dapo_against_math500_takes_less_than_twenty_processor_seconds(
     shared: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,6 +162,7 @@ def test_dapo_against_math500_takes_less_than_twenty_processor_seconds(
     assert (counts["same_words"], counts["contained"], counts["near"]) == (7, 2, 15)
 
 
+@pytest.mark.patient
 def test_the_reference_projection_by_the_command(
     shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,6 +134,7 @@ print(peak - min(now, peak))
         pytest.param("jsd", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.patient
 def test_the_head_of_4096_tokens_over_151936_columns_stays_under_a_gibibyte(name: str) -> None:
     """As one matrix in float32 it would be 2.3 GiB, and a divergence holds several."""
     done = subprocess.run([sys.executable, "-c", MEASURE, name], capture_output=True, text=True, check=True)

@@ -84,6 +84,7 @@ def test_math500_has_the_answers_that_were_counted_before(shared: Path) -> None:
     assert (said.answers[AnswerKind.INTEGER], said.answers[AnswerKind.FRACTION]) == (311, 48 + 3 + 5)
 
 
+@pytest.mark.patient
 def test_dapo_has_2963_chinese_rows_and_integers_alone(shared: Path) -> None:
     said = describe(read_corpus(shared / "data" / "dapo_math_unique.jsonl"))
     assert said.rows_with_cjk == 2_963

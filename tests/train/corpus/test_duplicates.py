@@ -72,6 +72,7 @@ def test_a_file_with_every_problem_a_hundred_times_is_noted() -> None:
     assert "(99.0%)" in str(duplicates_note([f"Compute {n}." for n in range(10)] * 100))
 
 
+@pytest.mark.patient
 def test_the_unique_rows_of_dapo_hold_257_problems_again_in_another_spelling(shared: Path) -> None:
     """Measured here: \\dots for \\ldots, a_{1} for a_1. By words alone there is none: the file was made so."""
     corpus = read_corpus(shared / "data" / "dapo_math_unique.jsonl")

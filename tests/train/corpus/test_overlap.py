@@ -132,6 +132,7 @@ def dapo_math500(shared: Path) -> Overlap:
     return overlap(training.problems, read_corpus(shared / "data" / "math500.jsonl"), Decontamination())
 
 
+@pytest.mark.patient
 def test_the_recorded_pairs_of_dapo_and_math500_are_found(dapo_math500: Overlap, shared: Path) -> None:
     recorded = json.loads((shared / "data" / "overlap_with_math500.json").read_text(encoding="utf-8"))
     expected = {
@@ -165,6 +166,7 @@ def test_the_six_proxy_problems_are_the_same_and_the_seventh_has_another_sign(da
     ] * 2
 
 
+@pytest.mark.patient
 def test_nothing_of_dapo_is_an_aime_problem(shared: Path) -> None:
     """1,030 rows share a run of words with AIME; none comes near."""
     training = read_corpus(shared / "data" / "dapo_math_unique.jsonl")

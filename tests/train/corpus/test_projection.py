@@ -92,6 +92,7 @@ def test_a_rule_is_found_by_name_or_read_from_a_file(tmp_path: Path) -> None:
         find_rule("v3")
 
 
+@pytest.mark.patient
 def test_the_published_projection_comes_out_row_by_row(shared: Path) -> None:
     """17,917 rows, written out again with their wrapper → 16,395 → 15,365 → 15,285, and each row where it was."""
     rule = find_rule(NAME)
@@ -111,6 +112,7 @@ def test_the_published_projection_comes_out_row_by_row(shared: Path) -> None:
     assert all(one.reason.startswith("shares 8 words") for one in placed if one.fate is Fate.OVERLAP)
 
 
+@pytest.mark.patient
 def test_the_wording_of_the_evaluation_set_is_part_of_the_rule(shared: Path) -> None:
     """With the other public wording of AIME 2025 two rows fewer stay: 15,363."""
     data = shared / "data"
