@@ -1,10 +1,8 @@
 """A problem as the model reads it: one beginning, the opened reasoning, and the text as it was."""
 
-import hashlib
-
 import pytest
 
-from opd.models.chat import check_template, prompt_ids, template_digest, user_text
+from opd.models.chat import check_template, prompt_ids, user_text
 from opd.models.load import load_model
 from opd.records.errors import AskedWrongly
 from opd.tasks.arith_tiny.tokenizer import make_tokenizer
@@ -74,11 +72,3 @@ def test_a_template_with_doubled_braces_is_refused(template):
     r"""E38: `\boxed{{}}` reached the models of a public data set as it stands there."""
     with pytest.raises(AskedWrongly, match="doubled braces"):
         check_template(template)
-
-
-def test_the_digest_of_a_template_is_sha256_of_its_text(tokenizer):
-    """E35: student, teacher and evaluator can be compared by it."""
-    assert template_digest(tokenizer) == hashlib.sha256(tokenizer.chat_template.encode()).hexdigest()
-    other = make_tokenizer()
-    other.chat_template += " "
-    assert template_digest(other) != template_digest(tokenizer)

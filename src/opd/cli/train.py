@@ -32,6 +32,7 @@ def train(recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], qu
     from opd.records.errors import AnswerIsNo
     from opd.records.metrics import StopCause
     from opd.records.settings import read
+    from opd.train.corpus.duplicates import duplicates_note
     from opd.train.plan import notes
     from opd.train.recipe import Recipe
     from opd.train.resume import find_start, finished
@@ -45,7 +46,8 @@ def train(recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], qu
     start = find_start(settings, out) if resume else None
     parts = prepare(settings, out, start=start)
     if not quiet:
-        for note in notes(settings, rows=len(parts.prompts)):
+        repeats = duplicates_note([prompt.problem for prompt in parts.prompts])
+        for note in [*notes(settings, rows=len(parts.prompts)), *([repeats] if repeats else [])]:
             click.echo(note, err=True)
         if start:
             click.echo(f"going on after step {start.step}", err=True)

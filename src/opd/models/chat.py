@@ -5,7 +5,6 @@ beginning-of-sequence tokens are an error (faults E35), and so are doubled brace
 never filled in leaves behind (E38).
 """
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,8 +61,3 @@ def check_fits(model: LanguageModel, prompts: Sequence[Prompt], *, limit_tokens:
             f"row {longest.row}: {len(longest.token_ids)} prompt tokens + limit_tokens = {limit_tokens} exceed the "
             f"context of {model.context_tokens} tokens of {model.path}; lower limit_tokens"
         )
-
-
-def template_digest(tokenizer: Any) -> str:
-    """SHA-256 of the chat template's text; student, teacher and evaluator should agree on it."""
-    return hashlib.sha256(str(tokenizer.chat_template).encode()).hexdigest()
