@@ -1,6 +1,7 @@
 """Directories that are models, and every kind that is not: what is said of each."""
 
 import json
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -333,3 +334,20 @@ def test_a_header_that_is_no_header_is_damage(random_models, tmp_path, header):
 def test_what_can_be_no_hub_name_is_no_directory(name):
     with pytest.raises(AskedWrongly, match="no such directory"):
         find_model(name)
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "named"),
+    [
+        ("inner/modeling.py", "print('never')", "brings code (inner/modeling.py)"),
+        ("tokenizer_config.json", '{"auto_map": {"AutoTokenizer": "x.Y"}}', "auto_map in tokenizer_config.json"),
+    ],
+)
+def test_code_in_any_corner_of_a_model_directory_is_refused(random_models, tmp_path, place, text, named):
+    """H28: nothing would run it here, but a program that trusts the directory would."""
+    folder = tmp_path / "model"
+    shutil.copytree(random_models / "student", folder)
+    (folder / place).parent.mkdir(exist_ok=True)
+    (folder / place).write_text(text)
+    with pytest.raises(AskedWrongly, match=re.escape(named)):
+        find_model(str(folder))

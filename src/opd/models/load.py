@@ -172,13 +172,19 @@ def _check_config(path: Path) -> None:
     config = read_json(path / "config.json")
     if not isinstance(config, dict):
         raise AskedWrongly(f"{path / 'config.json'} holds a {type(config).__name__}, not an object")
-    code = sorted(file.name for file in path.glob("*.py"))
-    if "auto_map" in config or code:
-        what = f"brings code ({', '.join(code)})" if code else "asks for its own code (auto_map in config.json)"
+    code = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.py"))
+    asking = [name for name in ("config.json", "tokenizer_config.json") if _asks_for_code(path / name)]
+    if asking or code:
+        what = f"brings code ({', '.join(code)})" if code else f"asks for its own code (auto_map in {asking[0]})"
         raise AskedWrongly(f"{path} {what}; opd never runs code from a model directory: use one that is data only")
     scales = [name for name in _HEAD_SCALES if config.get(name) not in (None, 1)]
     if scales:
         raise AskedWrongly(f"{path}: {scales[0]} in config.json reshapes the logits, which opd does not support")
+
+
+def _asks_for_code(file: Path) -> bool:
+    value = read_json(file) if file.is_file() else None
+    return isinstance(value, dict) and "auto_map" in value
 
 
 def _tokenizer(path: Path) -> Any:
