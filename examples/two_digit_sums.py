@@ -54,7 +54,7 @@ class Likelihood(TokenObjective):
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:  # noqa: ARG002
         """One value a token."""
-        return TokenLoss(loss_BT=-student.logp_BT)
+        return TokenLoss(loss_N=-student.logp_N)
 
 
 def main(out: Path, *sets: str) -> None:

@@ -221,6 +221,18 @@ def test_candidates_with_their_tail_are_a_distribution() -> None:
     ]
 
 
+@pytest.mark.parametrize("sampled_rank", [1, 2, 7])
+def test_the_candidates_are_the_likeliest_k_whatever_was_sampled(sampled_rank: int) -> None:
+    """E29: interfaces that add the sampled token to their k hold k + 1 when it is not among them."""
+    teacher_NV = logits(5).log_softmax(-1)
+    ranks_NV = teacher_NV.sort(descending=True).indices
+    sampled_N1 = ranks_NV[:, sampled_rank - 1 : sampled_rank]
+    widened_NK = torch.cat([ranks_NV[:, :2], sampled_N1], dim=-1)
+    assert all(len(set(row)) == (3 if sampled_rank > 2 else 2) for row in widened_NK.tolist())
+    assert top(teacher_NV, 2).tolist() == ranks_NV[:, :2].tolist()
+    assert with_tail(teacher_NV, top(teacher_NV, 2)).shape == (N, 3)
+
+
 def test_all_but_one_candidate_is_the_whole_distribution() -> None:
     forward = find("forward_kl")()
     assert isinstance(forward, Divergence)

@@ -1,10 +1,9 @@
 """What every objective promises, over all that there are: a new file in `train/objectives/` is tested by being there.
 
-Shapes: B rollouts, T positions, V = 7 tokens. The student is a bigram model: a table of logits, a row for the
+Shapes: N tokens of several rollouts, V = 7 ids. The student is a bigram model: a table of logits, a row for the
 token before.
 """
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -13,29 +12,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opd.records.settings import validated
-from opd.train.batch import Batch, masked_sum
+from opd.train.batch import Batch
 from opd.train.objective import StudentView, TokenLoss, TokenObjective, find, names
 from opd.train.recipe import Recipe
 
 V = 7
-B, T = 5, 9
+N = 45
 TOKEN_OBJECTIVES = [name for name in names() if issubclass(find(name), TokenObjective)]
-KNOWN = ("behaviour_logp_BT", "teacher_logp_BT", "advantage_BT")
+KNOWN = ("behaviour_logp_N", "teacher_logp_N", "advantage_N", "weight_N")
 
 
 class Whitened(TokenObjective):
     """Breaks the contract on purpose: each token feels all the others through the mean and the spread."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
-        k1_BT = student.logp_BT.detach() - batch.teacher_logp_BT
-        return TokenLoss(loss_BT=(k1_BT - k1_BT.mean()) / k1_BT.std() * student.ratio_BT)
+        k1_N = student.logp_N.detach() - batch.teacher_logp_N
+        return TokenLoss(loss_N=(k1_N - k1_N.mean()) / k1_N.std() * student.ratio_N)
 
 
 class DirectK1(TokenObjective):
     """Breaks the contract on purpose: k1 back-propagated, in which the teacher is a constant."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
-        return TokenLoss(loss_BT=student.logp_BT - batch.teacher_logp_BT)
+        return TokenLoss(loss_N=student.logp_N - batch.teacher_logp_N)
 
 
 @pytest.fixture(params=TOKEN_OBJECTIVES)
@@ -44,38 +43,35 @@ def objective(request: pytest.FixtureRequest) -> TokenObjective:
 
 
 def batch_of(seed: int = 0, *, dtype: torch.dtype = torch.float64) -> tuple[StudentView, Batch]:
-    """Random tokens of which about two in three are trained; the student has moved a little since the rollout."""
+    """Random tokens; the student has moved a little since they were sampled."""
     numbers = torch.Generator().manual_seed(seed)
 
     def uniform(low: float, high: float) -> torch.Tensor:
-        return (torch.rand(B, T, generator=numbers, dtype=torch.float64) * (high - low) + low).to(dtype)
+        return (torch.rand(N, generator=numbers, dtype=torch.float64) * (high - low) + low).to(dtype)
 
-    logp_BT = uniform(-6, -0.1)
+    logp_N = uniform(-6, -0.1)
     batch = Batch(
-        ids_BT=torch.randint(V, (B, T), generator=numbers),
-        keep_BT=uniform(0, 1) < 0.67,
-        behaviour_logp_BT=logp_BT + uniform(-0.05, 0.05),
-        teacher_logp_BT=uniform(-14, -0.1),
-        advantage_BT=uniform(-1, 1),
-        weight_BT=torch.ones(B, T, dtype=dtype),
+        behaviour_logp_N=logp_N + uniform(-0.05, 0.05),
+        teacher_logp_N=uniform(-14, -0.1),
+        advantage_N=uniform(-1, 1),
+        weight_N=torch.ones(N, dtype=dtype),
     )
-    return StudentView(logp_BT=logp_BT.requires_grad_(True), old_logp_BT=logp_BT.detach() + uniform(-0.1, 0.1)), batch
+    return StudentView(logp_N=logp_N.requires_grad_(True), old_logp_N=logp_N.detach() + uniform(-0.1, 0.1)), batch
 
 
 def gradient(objective: TokenObjective, student: StudentView, batch: Batch) -> torch.Tensor:
-    """Derivative of the masked sum by the student's log-probability of each token."""
-    (found,) = torch.autograd.grad(masked_sum(objective(student, batch).loss_BT, batch.keep_BT), student.logp_BT)
+    """Derivative of the sum by the student's log-probability of each token."""
+    (found,) = torch.autograd.grad(objective(student, batch).loss_N.sum(), student.logp_N)
     return found
 
 
 def jacobian(objective: TokenObjective, student: StudentView, batch: Batch) -> torch.Tensor:
-    """[loss of a token, log-probability of a token], both flat."""
+    """[loss of a token, log-probability of a token]."""
 
-    def losses(logp_BT: torch.Tensor) -> torch.Tensor:
-        return objective(replace(student, logp_BT=logp_BT), batch).loss_BT.flatten()
+    def losses(logp_N: torch.Tensor) -> torch.Tensor:
+        return objective(replace(student, logp_N=logp_N), batch).loss_N
 
-    full = torch.autograd.functional.jacobian(losses, student.logp_BT.detach())
-    return full.reshape(B * T, B * T)
+    return torch.autograd.functional.jacobian(losses, student.logp_N.detach())
 
 
 def feels_neighbours(objective: TokenObjective) -> bool:
@@ -84,33 +80,30 @@ def feels_neighbours(objective: TokenObjective) -> bool:
     jacobian_NN = jacobian(objective, student, batch)
     if not torch.equal(jacobian_NN, torch.diag(jacobian_NN.diagonal())):
         return True
-    loss_BT, gradient_BT = objective(student, batch).loss_BT, gradient(objective, student, batch)
-    others_BT = torch.ones(B, T, dtype=torch.bool)
-    others_BT[2, 4] = False
-    for moved_student, moved_batch in moved(student, batch, b=2, t=4):
-        again_BT = objective(moved_student, moved_batch).loss_BT
-        gradient_again_BT = gradient(objective, moved_student, moved_batch)
-        if not torch.equal(again_BT[others_BT], loss_BT[others_BT]):
+    loss_N, gradient_N = objective(student, batch).loss_N, gradient(objective, student, batch)
+    others_N = torch.ones(N, dtype=torch.bool)
+    others_N[22] = False
+    for moved_student, moved_batch in moved(student, batch, token=22):
+        again_N = objective(moved_student, moved_batch).loss_N
+        gradient_again_N = gradient(objective, moved_student, moved_batch)
+        if not torch.equal(again_N[others_N], loss_N[others_N]):
             return True
-        if not torch.equal(gradient_again_BT[others_BT], gradient_BT[others_BT]):
+        if not torch.equal(gradient_again_N[others_N], gradient_N[others_N]):
             return True
     return False
 
 
-def moved(student: StudentView, batch: Batch, *, b: int, t: int) -> list[tuple[StudentView, Batch]]:
-    """Copies in which one thing that is known of the token at [b, t] is another."""
+def moved(student: StudentView, batch: Batch, *, token: int) -> list[tuple[StudentView, Batch]]:
+    """Copies in which one thing that is known of one token is another."""
 
-    def other(x_BT: torch.Tensor) -> torch.Tensor:
-        x_BT = x_BT.detach().clone()
-        x_BT[b, t] -= 1.7
-        return x_BT
+    def other(x_N: torch.Tensor) -> torch.Tensor:
+        x_N = x_N.detach().clone()
+        x_N[token] -= 1.7
+        return x_N
 
-    keep_BT = batch.keep_BT.clone()
-    keep_BT[b, t] = ~keep_BT[b, t]
     return [
-        (replace(student, logp_BT=other(student.logp_BT).requires_grad_(True)), batch),
-        (replace(student, old_logp_BT=other(student.old_logp_BT)), batch),
-        (student, replace(batch, keep_BT=keep_BT)),
+        (replace(student, logp_N=other(student.logp_N).requires_grad_(True)), batch),
+        (replace(student, old_logp_N=other(student.old_logp_N)), batch),
         *((student, replace(batch, **{name: other(getattr(batch, name))})) for name in KNOWN),
     ]
 
@@ -118,21 +111,19 @@ def moved(student: StudentView, batch: Batch, *, b: int, t: int) -> list[tuple[S
 def test_every_token_has_one_finite_value(objective: TokenObjective) -> None:
     student, batch = batch_of()
     extremes = torch.tensor([0.0, -1e-6, -40.0, -800.0])
-    logp_BT, teacher_BT = torch.meshgrid(extremes, extremes, indexing="ij")
+    logp_N, teacher_N = torch.cartesian_prod(extremes, extremes).unbind(dim=-1)
     wide = Batch(
-        ids_BT=torch.zeros(4, 4, dtype=torch.long),
-        keep_BT=torch.ones(4, 4, dtype=torch.bool),
-        behaviour_logp_BT=logp_BT.clone(),
-        teacher_logp_BT=teacher_BT.clone(),
-        advantage_BT=torch.zeros_like(teacher_BT),
-        weight_BT=torch.ones_like(teacher_BT),
+        behaviour_logp_N=logp_N.clone(),
+        teacher_logp_N=teacher_N.clone(),
+        advantage_N=torch.zeros_like(teacher_N),
+        weight_N=torch.ones_like(teacher_N),
     )
-    unmoved = StudentView(logp_BT=logp_BT.clone().requires_grad_(True), old_logp_BT=logp_BT.clone())
+    unmoved = StudentView(logp_N=logp_N.clone().requires_grad_(True), old_logp_N=logp_N.clone())
     for view, tokens in ((student, batch), (unmoved, wide)):
-        loss_BT = objective(view, tokens).loss_BT
-        assert loss_BT.shape == tokens.ids_BT.shape
-        assert loss_BT.dtype == view.logp_BT.dtype
-        assert loss_BT.isfinite().all()
+        loss_N = objective(view, tokens).loss_N
+        assert loss_N.shape == view.logp_N.shape
+        assert loss_N.dtype == view.logp_N.dtype
+        assert loss_N.isfinite().all()
         assert gradient(objective, view, tokens).isfinite().all()
 
 
@@ -145,68 +136,57 @@ def test_a_batch_that_is_whitened_would_be_noticed() -> None:
     assert feels_neighbours(Whitened())
 
 
-def test_untrained_positions_get_no_gradient(objective: TokenObjective) -> None:
-    """E24: and each trained one does get some."""
+def test_every_token_gets_a_gradient(objective: TokenObjective) -> None:
+    """E8, E24: what a batch holds are response tokens, and none of them is without effect."""
     student, batch = batch_of()
-    gradient_BT = gradient(objective, student, batch)
-    assert (gradient_BT[~batch.keep_BT] == 0).all()
-    assert (gradient_BT[batch.keep_BT] != 0).any(), "no trained token has a gradient (E8)"
-
-
-@pytest.mark.parametrize("junk", [math.nan, math.inf, -math.inf, 1e10])
-def test_junk_at_untrained_positions_stays_out(objective: TokenObjective, junk: float) -> None:
-    """E15: the loss and the gradients of the trained tokens are the same to the last bit."""
-    student, batch = batch_of()
-    spoilt = replace(
-        batch,
-        **{name: torch.where(batch.keep_BT, getattr(batch, name), torch.tensor(junk).double()) for name in KNOWN},
-    )
-    clean, dirty = (masked_sum(objective(student, one).loss_BT, batch.keep_BT) for one in (batch, spoilt))
-    assert dirty.isfinite()
-    assert torch.equal(clean, dirty)
-    keep_BT = batch.keep_BT
-    assert torch.equal(gradient(objective, student, spoilt)[keep_BT], gradient(objective, student, batch)[keep_BT])
+    assert (gradient(objective, student, batch) != 0).all()
 
 
 @settings(max_examples=25)
-@given(groups=st.lists(st.integers(0, 3), min_size=B, max_size=B), seed=st.integers(0, 99))
+@given(groups=st.lists(st.integers(0, 3), min_size=N, max_size=N), seed=st.integers(0, 99))
 @pytest.mark.parametrize("name", TOKEN_OBJECTIVES)
 def test_how_a_batch_is_cut_changes_no_gradient(name: str, groups: list[int], seed: int) -> None:
-    """E1, E2, E5: rollouts dealt to micro-batches in any way; float64, to 1e-12."""
+    """E1, E2, E5: tokens dealt to micro-batches in any way; float64, to 1e-12."""
     objective = find(name)()
-    table_VV = torch.randn(V, V, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    numbers = torch.Generator().manual_seed(seed)
+    table_VV = torch.randn(V, V, generator=numbers, dtype=torch.float64)
+    before_N, ids_N = torch.randint(V, (2, N), generator=numbers)
     _, batch = batch_of(seed)
-    trained_tokens = int(batch.keep_BT.sum())
 
     def accumulated(parts: list[list[int]]) -> torch.Tensor:
         weight_VV = table_VV.clone().requires_grad_(True)
         for part in parts:
-            view, piece = bigram_view(weight_VV, rows(batch, part))
-            (masked_sum(objective(view, piece).loss_BT, piece.keep_BT) / trained_tokens).backward()
+            view = bigram_view(weight_VV, before_N[part], ids_N[part])
+            (objective(view, some(batch, part)).loss_N.sum() / N).backward()
         return weight_VV.grad
 
-    whole_VV = accumulated([list(range(B))])
-    cut_VV = accumulated([[b for b in range(B) if groups[b] == group] for group in sorted(set(groups))])
+    whole_VV = accumulated([list(range(N))])
+    cut_VV = accumulated([[n for n in range(N) if groups[n] == group] for group in sorted(set(groups))])
     assert whole_VV.abs().max() > 0
     torch.testing.assert_close(cut_VV, whole_VV, rtol=1e-12, atol=1e-15)
 
 
-def rows(batch: Batch, some: list[int]) -> Batch:
-    return Batch(**{name: getattr(batch, name)[some] for name in Batch.__dataclass_fields__})
+def some(batch: Batch, tokens: list[int]) -> Batch:
+    return Batch(**{name: getattr(batch, name)[tokens] for name in Batch.__dataclass_fields__})
 
 
-def bigram_view(table_VV: torch.Tensor, batch: Batch) -> tuple[StudentView, Batch]:
-    """What the table makes of the tokens; the first of a rollout has nothing before it and is not trained."""
-    logp_BT = table_VV.log_softmax(-1)[batch.ids_BT[:, :-1], batch.ids_BT[:, 1:]]
-    logp_BT = torch.nn.functional.pad(logp_BT, (1, 0))
-    keep_BT = batch.keep_BT.clone()
-    keep_BT[:, 0] = False
-    return StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach()), replace(batch, keep_BT=keep_BT)
+def bigram_view(table_VV: torch.Tensor, before_N: torch.Tensor, ids_N: torch.Tensor) -> StudentView:
+    """What the table makes of the tokens, each of which has one before it."""
+    logp_N = table_VV.log_softmax(-1)[before_N, ids_N]
+    return StudentView(logp_N=logp_N, old_logp_N=logp_N.detach())
+
+
+@pytest.mark.parametrize("name", [name for name in TOKEN_OBJECTIVES if find(name).terms])
+def test_its_terms_are_named_and_their_sum_is_the_loss(name: str) -> None:
+    student, batch = batch_of()
+    found = find(name)()(student, batch)
+    assert tuple(found.terms_N) == find(name).terms
+    torch.testing.assert_close(sum(found.terms_N.values()), found.loss_N, rtol=1e-15, atol=0)
 
 
 def follows_the_teacher(objective: TokenObjective) -> bool:
     student, batch = batch_of()
-    another = replace(batch, teacher_logp_BT=batch.teacher_logp_BT.roll(1, dims=0))
+    another = replace(batch, teacher_logp_N=batch.teacher_logp_N.roll(1))
     return not torch.equal(gradient(objective, student, batch), gradient(objective, student, another))
 
 
@@ -222,23 +202,23 @@ def test_a_teacher_without_effect_would_be_noticed() -> None:
 
 def test_metrics_are_finite_values_a_token_without_gradient(objective: TokenObjective) -> None:
     student, batch = batch_of()
-    for name, value_BT in objective(student, batch).metrics_BT.items():
-        assert value_BT.shape == batch.ids_BT.shape, name
-        assert not value_BT.requires_grad, name
-        assert value_BT.isfinite().all(), name
+    for name, value_N in objective(student, batch).metrics_N.items():
+        assert value_N.shape == (N,), name
+        assert not value_N.requires_grad, name
+        assert value_N.isfinite().all(), name
 
 
 def test_nothing_is_changed_in_place_and_twice_gives_the_same(objective: TokenObjective) -> None:
     """E16, E19: a metric that is computed from the same tensors afterwards is what it was before."""
     student, batch = batch_of()
     before = {name: getattr(batch, name).clone() for name in Batch.__dataclass_fields__}
-    logp_BT, old_BT = student.logp_BT.detach().clone(), student.old_logp_BT.clone()
+    logp_N, old_N = student.logp_N.detach().clone(), student.old_logp_N.clone()
     first, second = objective(student, batch), objective(student, batch)
-    first.loss_BT.sum().backward()
+    first.loss_N.sum().backward()
     assert all(torch.equal(getattr(batch, name), value) for name, value in before.items())
-    assert torch.equal(student.logp_BT, logp_BT)
-    assert torch.equal(student.old_logp_BT, old_BT)
-    assert torch.equal(first.loss_BT, second.loss_BT)
+    assert torch.equal(student.logp_N, logp_N)
+    assert torch.equal(student.old_logp_N, old_N)
+    assert torch.equal(first.loss_N, second.loss_N)
 
 
 def test_its_settings_survive_a_recipe(objective: TokenObjective) -> None:
@@ -281,18 +261,15 @@ def test_a_bigram_student_is_brought_to_a_bigram_teacher(objective: TokenObjecti
     before = mean_reverse_kl(table_VV, teacher_VV)
     for _ in range(150):
         ids_BT = walk(table_VV, rollouts=16, length=12, numbers=numbers)
-        teacher_BT = torch.nn.functional.pad(teacher_VV[ids_BT[:, :-1], ids_BT[:, 1:]], (1, 0))
+        before_N, ids_N = ids_BT[:, :-1].flatten(), ids_BT[:, 1:].flatten()
+        view = bigram_view(table_VV, before_N, ids_N)
         batch = Batch(
-            ids_BT=ids_BT,
-            keep_BT=torch.ones_like(ids_BT, dtype=torch.bool),
-            behaviour_logp_BT=torch.zeros_like(teacher_BT),
-            teacher_logp_BT=teacher_BT,
-            advantage_BT=torch.zeros_like(teacher_BT),
-            weight_BT=torch.ones_like(teacher_BT),
+            behaviour_logp_N=view.old_logp_N,
+            teacher_logp_N=teacher_VV[before_N, ids_N],
+            advantage_N=torch.zeros_like(view.old_logp_N),
+            weight_N=torch.ones_like(view.old_logp_N),
         )
-        view, batch = bigram_view(table_VV, batch)
-        batch = replace(batch, behaviour_logp_BT=view.old_logp_BT)
-        loss = masked_sum(objective(view, batch).loss_BT, batch.keep_BT) / int(batch.keep_BT.sum())
+        loss = objective(view, batch).loss_N.mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

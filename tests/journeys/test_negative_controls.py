@@ -20,7 +20,7 @@ class Flipped(K1PolicyGradient):
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
         right = super().__call__(student, batch)
-        return TokenLoss(loss_BT=-right.loss_BT, metrics_BT=right.metrics_BT)
+        return TokenLoss(loss_N=-right.loss_N, metrics_N=right.metrics_N)
 
 
 def test_itself_as_teacher_changes_nothing_that_can_be_told(distil: Distil, score: Scored, start: Path) -> None:

@@ -1,10 +1,12 @@
 """The one shift and the chunked head, against transformers' own forward and against tables written down.
 
-Shapes: B sequences, T positions, V ids. In the tables of the bigram models, row x holds the logits after x.
+Shapes: N response tokens, T positions of a sequence, V ids. In the tables of the bigram models,
+row x holds the logits after x.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel, load_model
 from opd.models.logprobs import head_logits, token_logp
 from opd.models.plain import sampling_logp
-from opd.models.sequences import padded
+from opd.models.sequences import pack, packed
 from opd.records.rollouts import Prompt, Rollout, StopReason
 
 CPU = torch.device("cpu")
@@ -47,56 +49,33 @@ def by_transformers(model: LanguageModel, rollout: Rollout, *, temperature: floa
     return torch.stack([logp_TV[start + n - 1, token] for n, token in enumerate(rollout.token_ids)])
 
 
+@pytest.mark.parametrize("packs", [True, False])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_each_token_has_the_value_of_its_sequence_alone_unpadded(either64, temperature):
-    """E25 (the shift), E26 (no mask is needed), E27 (nor are positions), E44 (the teacher's temperature)."""
-    rectangle = padded(rollouts(), device=CPU)
+def test_each_token_has_the_value_of_its_sequence_alone(either64, temperature, packs):
+    """E25 (the shift), E26 (masks), E27 (positions), E44 (the teacher's temperature); in a row and in a rectangle."""
+    assert either64.packs
+    model = replace(either64, unpackable=None if packs else "a test")
+    row = packed(rollouts(), device=CPU)
     with torch.no_grad():
-        logp_BT = token_logp(either64, rectangle.ids_BT, rectangle.keep_BT, temperature=temperature)
-        for rollout, logp_T, keep_T in zip(rollouts(), logp_BT, rectangle.keep_BT, strict=True):
+        logp_N = token_logp(model, row, temperature=temperature)
+        for rollout, logp_T in zip(rollouts(), logp_N.split(row.responses), strict=True):
             expected = by_transformers(either64, rollout, temperature=temperature)
-            torch.testing.assert_close(logp_T[keep_T], expected, rtol=0, atol=1e-12)
-            assert not logp_T[~keep_T].any()
+            torch.testing.assert_close(logp_T, expected, rtol=0, atol=1e-12)
 
 
-def test_what_stands_in_the_padding_changes_nothing(student64):
-    """E26."""
-    rectangle = padded(rollouts(), device=CPU)
-    lengths = [len(one.prompt.token_ids) + len(one.token_ids) for one in rollouts()]
-    other_BT = rectangle.ids_BT.clone()
-    for row, length in enumerate(lengths):
-        other_BT[row, length:] = 319
-    assert (other_BT != rectangle.ids_BT).any()
-    with torch.no_grad():
-        torch.testing.assert_close(
-            token_logp(student64, other_BT, rectangle.keep_BT),
-            token_logp(student64, rectangle.ids_BT, rectangle.keep_BT),
-            rtol=0,
-            atol=1e-12,
-        )
-
-
-def test_kept_tokens_may_stand_anywhere_but_at_the_front(bigram):
-    """Token t is predicted by token t - 1, and by nothing else: rows of the table, picked by hand."""
+def test_a_token_is_predicted_by_the_one_before_it_and_by_nothing_else(bigram):
+    """Rows of the table, picked by hand."""
     table_VV = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    ids_BT = torch.tensor([[3, 1, 2, 0], [0, 2, 2, 1]])
-    keep_BT = torch.tensor([[False, True, False, True], [False, False, True, False]])
+    row = pack([([3], [1, 2, 0]), ([0, 2], [2, 1])], device=CPU)
     logp = torch.log_softmax(table_VV, dim=-1)
-    expected_BT = torch.tensor([[0, logp[3, 1], 0, logp[2, 0]], [0, 0, logp[2, 2], 0]], dtype=torch.float64)
+    expected_N = torch.stack([logp[3, 1], logp[1, 2], logp[2, 0], logp[2, 2], logp[2, 1]])
     with torch.no_grad():
-        torch.testing.assert_close(token_logp(bigram(table_VV), ids_BT, keep_BT), expected_BT)
+        torch.testing.assert_close(token_logp(bigram(table_VV), row), expected_N)
 
 
-def test_the_first_token_has_no_predictor_and_is_refused(student64):
-    keep_BT = torch.tensor([[False, True], [True, False]])
-    with pytest.raises(ValueError, match="first token of a sequence has no predictor"):
-        token_logp(student64, torch.tensor([[1, 2], [3, 4]]), keep_BT)
-
-
-def test_where_no_token_is_kept_all_values_are_zero(student64):
-    ids_BT = torch.tensor([[1, 2, 3]])
+def test_a_prompt_alone_has_no_values(student64):
     with torch.no_grad():
-        assert not token_logp(student64, ids_BT, torch.zeros(1, 3, dtype=torch.bool)).any()
+        assert token_logp(student64, pack([([1, 2, 3], [])], device=CPU)).shape == (0,)
 
 
 # --- chunks and gradients -------------------------------------------------------------------------------
@@ -117,14 +96,11 @@ def test_the_size_of_a_chunk_changes_neither_values_nor_gradients(either, temper
     """E18: seven tokens in chunks of three and in one; and both are autograd's own (E19: temperature too)."""
     model = load_model(either, dtype="float64", device="cpu")
     (one,) = rollouts([((305, 308, 7), (21, 9, 33, 21, 5, 0, 306))])
-    rectangle = padded([one], device=CPU)
+    row = packed([one], device=CPU)
 
     def chunked(chunk_tokens: int) -> Callable[[], torch.Tensor]:
         def value() -> torch.Tensor:
-            logp_BT = token_logp(
-                model, rectangle.ids_BT, rectangle.keep_BT, temperature=temperature, chunk_tokens=chunk_tokens
-            )
-            return logp_BT[rectangle.keep_BT]
+            return token_logp(model, row, temperature=temperature, chunk_tokens=chunk_tokens)
 
         return value
 
@@ -138,39 +114,37 @@ def test_the_size_of_a_chunk_changes_neither_values_nor_gradients(either, temper
 
 def test_with_gradients_no_chunks_logits_are_kept(student64):
     """E18, the memory half: autograd keeps hidden states; logits of all tokens only when they are one chunk."""
-    rectangle = padded(rollouts(), device=CPU)
+    row = packed(rollouts(), device=CPU)
 
     def logits_kept(chunk_tokens: int) -> int:
         kept: list[torch.Size] = []
         with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one.shape) or one, lambda one: one):
-            token_logp(student64, rectangle.ids_BT, rectangle.keep_BT, chunk_tokens=chunk_tokens)
+            token_logp(student64, row, chunk_tokens=chunk_tokens)
         return sum(shape.numel() for shape in kept if shape[-1:] == (student64.vocabulary,))
 
-    tokens = int(rectangle.keep_BT.sum())
+    tokens = len(row.kept_N)
     assert logits_kept(tokens) >= tokens * student64.vocabulary  # the bad condition can be seen
     assert logits_kept(tokens - 1) == 0
 
 
 def test_without_gradients_none_are_made(student64):
-    rectangle = padded(rollouts(), device=CPU)
+    row = packed(rollouts(), device=CPU)
     with torch.no_grad():
-        assert not token_logp(student64, rectangle.ids_BT, rectangle.keep_BT, chunk_tokens=3).requires_grad
+        assert not token_logp(student64, row, chunk_tokens=3).requires_grad
 
 
 # --- what must stay out ---------------------------------------------------------------------------------
 
 
 def test_a_nan_beside_the_kept_tokens_stays_out_of_values_and_gradients(bigram):
-    """E15: the padding (id 0) and the token before the prompt's end have NaN for logits."""
+    """E15: the token before a prompt's end (4) has NaN for logits, and so has that which fills rectangles up (0)."""
     table_VV = torch.randn(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     table_VV[0] = torch.nan
     table_VV[4] = torch.nan
     model = bigram(table_VV)
-    ids_BT = torch.tensor([[4, 1, 2, 3, 3], [4, 2, 1, 0, 0]])
-    keep_BT = torch.tensor([[False, False, True, True, True], [False, False, True, False, False]])
-    logp_BT = token_logp(model, ids_BT, keep_BT, chunk_tokens=2)
-    assert logp_BT.isfinite().all()
-    logp_BT.sum().backward()
+    logp_N = token_logp(model, pack([([4, 1], [2, 3, 3]), ([4, 2], [0])], device=CPU), chunk_tokens=2)
+    assert logp_N.isfinite().all()
+    logp_N.sum().backward()
     assert model.module.rows.grad.isfinite().all()
     assert not model.module.rows.grad[[0, 4]].any()
     assert model.module.head.weight.grad.isfinite().all()
@@ -179,10 +153,10 @@ def test_a_nan_beside_the_kept_tokens_stays_out_of_values_and_gradients(bigram):
 def test_rows_beyond_the_tokenizers_ids_have_no_share(bigram):
     """E33: logits (1, 0) and a padded row of 2. The first token has 1 / (1 + 1/e) = .7311, not .2447."""
     table_VV = torch.tensor([[1.0, 0.0, 2.0]] * 3, dtype=torch.float64)
-    ids_BT, keep_BT = torch.tensor([[1, 0]]), torch.tensor([[False, True]])
+    row = pack([([1], [0])], device=CPU)
     with torch.no_grad():
-        padded_away = token_logp(bigram(table_VV, vocabulary=2), ids_BT, keep_BT)[0, 1].exp()
-        counted = token_logp(bigram(table_VV), ids_BT, keep_BT)[0, 1].exp()
+        padded_away = token_logp(bigram(table_VV, vocabulary=2), row)[0].exp()
+        counted = token_logp(bigram(table_VV), row)[0].exp()
     assert padded_away.item() == pytest.approx(1 / (1 + math.exp(-1)), abs=1e-12)
     assert padded_away.item() == pytest.approx(0.7311, abs=5e-5)
     assert counted.item() == pytest.approx(0.2447, abs=5e-5)  # the bad condition exists
@@ -191,14 +165,14 @@ def test_rows_beyond_the_tokenizers_ids_have_no_share(bigram):
 def test_enormous_padded_rows_change_no_real_tokens_value(either):
     """E33, for whole models: 8 rows stand beyond the tokenizer's 312 ids."""
     model = load_model(either, dtype="float64", device="cpu")
-    rectangle = padded(rollouts(), device=CPU)
+    row = packed(rollouts(), device=CPU)
     with torch.no_grad():
-        before = token_logp(model, rectangle.ids_BT, rectangle.keep_BT)
+        before = token_logp(model, row)
         weight = model.module.get_output_embeddings().weight
         assert weight.shape[0] - model.vocabulary == 8
         weight[model.vocabulary :] = 1e6
-        assert model.module(input_ids=rectangle.ids_BT).logits.argmax(dim=-1).max() >= model.vocabulary
-        after = token_logp(model, rectangle.ids_BT, rectangle.keep_BT)
+        assert model.module(input_ids=row.ids_P[None]).logits.argmax(dim=-1).max() >= model.vocabulary
+        after = token_logp(model, row)
     torch.testing.assert_close(after, before, rtol=0, atol=1e-12)
 
 
@@ -211,9 +185,9 @@ def test_temperature_scales_the_logits_before_the_softmax(bigram):
     assert expected == pytest.approx(-0.01815, abs=5e-6)
     table_VV = torch.tensor([[2.0, 0.0]] * 2, dtype=torch.float64)
     with torch.no_grad():
-        scored = token_logp(bigram(table_VV), torch.tensor([[1, 0]]), torch.tensor([[False, True]]), temperature=0.5)
+        scored = token_logp(bigram(table_VV), pack([([1], [0])], device=CPU), temperature=0.5)
     sampled = sampling_logp(table_VV[:1], Sampling(temperature=0.5, limit_tokens=1))
-    assert scored[0, 1].item() == pytest.approx(expected, abs=1e-12)
+    assert scored[0].item() == pytest.approx(expected, abs=1e-12)
     assert sampled[0, 0].item() == pytest.approx(expected, abs=1e-12)
 
 
@@ -223,12 +197,12 @@ def test_temperature_scales_the_logits_before_the_softmax(bigram):
 def test_log_probabilities_are_float32_or_wider(random_models, dtype, wide):
     """In bfloat16 a log-probability near -5 would be known to 0.03 only."""
     model = load_model(random_models / "student", dtype=dtype, device="cpu")
-    rectangle = padded(rollouts(), device=CPU)
+    row = packed(rollouts(), device=CPU)
     with torch.no_grad():
-        logp_BT = token_logp(model, rectangle.ids_BT, rectangle.keep_BT)
+        logp_N = token_logp(model, row)
         hidden_NH = torch.ones(2, 32, dtype=model.module.dtype)
         logits_NV = head_logits(model, hidden_NH)
-    assert logp_BT.dtype is wide
+    assert logp_N.dtype is wide
     assert logits_NV.dtype is wide
     assert logits_NV.shape == (2, len(model.tokenizer))
-    assert logp_BT[rectangle.keep_BT].min() < -5
+    assert logp_N.min() < -5

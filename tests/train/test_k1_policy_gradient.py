@@ -38,35 +38,33 @@ def finite_differences(function, at_V: np.ndarray, step: float = 1e-5) -> np.nda
 
 def tokens(teacher_logp: list[float], behaviour_logp: list[float] | None = None) -> Batch:
     """One rollout in which every position is trained."""
-    teacher_BT = torch.tensor([teacher_logp], dtype=torch.float64)
-    behaviour_BT = torch.zeros_like(teacher_BT) if behaviour_logp is None else torch.tensor([behaviour_logp]).double()
+    teacher_N = torch.tensor(teacher_logp, dtype=torch.float64)
+    behaviour_N = torch.zeros_like(teacher_N) if behaviour_logp is None else torch.tensor(behaviour_logp).double()
     return Batch(
-        ids_BT=torch.arange(teacher_BT.shape[1]).unsqueeze(0),
-        keep_BT=torch.ones_like(teacher_BT, dtype=torch.bool),
-        behaviour_logp_BT=behaviour_BT,
-        teacher_logp_BT=teacher_BT,
-        advantage_BT=torch.zeros_like(teacher_BT),
-        weight_BT=torch.ones_like(teacher_BT),
+        behaviour_logp_N=behaviour_N,
+        teacher_logp_N=teacher_N,
+        advantage_N=torch.zeros_like(teacher_N),
+        weight_N=torch.ones_like(teacher_N),
     )
 
 
 def expected_gradient(objective: K1PolicyGradient) -> np.ndarray:
     """Gradient on the student's logits, averaged over what the student samples: all of it, enumerated."""
     logits_V = torch.tensor(LOGITS_V, requires_grad=True)
-    logp_BT = logits_V.log_softmax(dim=-1).unsqueeze(0)
-    view = StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach())
-    loss_BT = objective(view, tokens(log_softmax(TEACHER_LOGITS_V).tolist())).loss_BT
-    (logp_BT.detach().exp() * loss_BT).sum().backward()
+    logp_N = logits_V.log_softmax(dim=-1)
+    view = StudentView(logp_N=logp_N, old_logp_N=logp_N.detach())
+    loss_N = objective(view, tokens(log_softmax(TEACHER_LOGITS_V).tolist())).loss_N
+    (logp_N.detach().exp() * loss_N).sum().backward()
     return logits_V.grad.numpy()
 
 
 def one_token(*, logp: float, old: float, teacher: float, behaviour: float = 0.0, **settings) -> tuple[float, float]:
     """The loss of a single token and its derivative by the student's log-probability."""
-    logp_BT = torch.tensor([[logp]], dtype=torch.float64, requires_grad=True)
-    view = StudentView(logp_BT=logp_BT, old_logp_BT=torch.tensor([[old]], dtype=torch.float64))
-    loss_BT = K1PolicyGradient(**settings)(view, tokens([teacher], [behaviour])).loss_BT
-    loss_BT.sum().backward()
-    return loss_BT.item(), logp_BT.grad.item()
+    logp_N = torch.tensor([logp], dtype=torch.float64, requires_grad=True)
+    view = StudentView(logp_N=logp_N, old_logp_N=torch.tensor([old], dtype=torch.float64))
+    loss_N = K1PolicyGradient(**settings)(view, tokens([teacher], [behaviour])).loss_N
+    loss_N.sum().backward()
+    return loss_N.item(), logp_N.grad.item()
 
 
 def test_the_expected_gradient_is_the_exact_gradient_of_reverse_kl() -> None:
@@ -114,11 +112,11 @@ def test_k1_back_propagated_directly_would_teach_nothing() -> None:
 
 def test_two_tokens_have_the_values_worked_out_by_hand() -> None:
     """I6: student (.8, .2), teacher (.5, .5); with ratio 1 a token's loss is its k1, and their mean is KL."""
-    logp_BT = torch.tensor([[0.8, 0.2]], dtype=torch.float64).log()
-    view = StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT)
-    loss_BT = K1PolicyGradient()(view, tokens([math.log(0.5)] * 2)).loss_BT
-    assert loss_BT[0].tolist() == pytest.approx([0.47000, -0.91629], abs=5e-6)
-    assert (logp_BT.exp() * loss_BT).sum().item() == pytest.approx(0.19274, abs=5e-6)
+    logp_N = torch.tensor([0.8, 0.2], dtype=torch.float64).log()
+    view = StudentView(logp_N=logp_N, old_logp_N=logp_N)
+    loss_N = K1PolicyGradient()(view, tokens([math.log(0.5)] * 2)).loss_N
+    assert loss_N.tolist() == pytest.approx([0.47000, -0.91629], abs=5e-6)
+    assert (logp_N.exp() * loss_N).sum().item() == pytest.approx(0.19274, abs=5e-6)
 
 
 RATIOS = [0.3, 0.79, 0.81, 1.0, 1.19, 1.21, 4.0]
@@ -152,9 +150,9 @@ def test_a_token_that_the_teacher_likes_more_gets_more_likely(teacher: float, li
     logp_V = logits_V.log_softmax(-1)
     token = 2
     assert -6.0 < logp_V[token].item() < -0.1
-    logp_BT = logp_V[token].reshape(1, 1)
-    view = StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach())
-    K1PolicyGradient()(view, tokens([teacher])).loss_BT.sum().backward()
+    logp_N = logp_V[token].reshape(1)
+    view = StudentView(logp_N=logp_N, old_logp_N=logp_N.detach())
+    K1PolicyGradient()(view, tokens([teacher])).loss_N.sum().backward()
     after_V = (logits_V - 0.1 * logits_V.grad).detach().log_softmax(-1)
     assert (after_V[token] > logp_V[token].detach()).item() is likelier
 
@@ -169,7 +167,7 @@ def test_the_ratio_is_to_the_old_policy_and_the_reward_is_of_todays() -> None:
 
 
 def test_the_share_beyond_the_clamp_counts_both_sides_and_not_the_limit_itself() -> None:
-    logp_BT = torch.tensor([[-1.0, -1.0, -1.0, -1.0]], dtype=torch.float64)
-    view = StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT)
-    found = K1PolicyGradient(largest_k1=2.0)(view, tokens([-4.0, -3.0, 1.0, 1.5])).metrics_BT["clamped"]
-    assert found.tolist() == [[1.0, 0.0, 0.0, 1.0]]
+    logp_N = torch.tensor([-1.0, -1.0, -1.0, -1.0], dtype=torch.float64)
+    view = StudentView(logp_N=logp_N, old_logp_N=logp_N)
+    found = K1PolicyGradient(largest_k1=2.0)(view, tokens([-4.0, -3.0, 1.0, 1.5])).metrics_N["clamped"]
+    assert found.tolist() == [1.0, 0.0, 0.0, 1.0]

@@ -16,21 +16,19 @@ DIFFERENCES = [-25.0, -10.5, -9.5, -3.0, -1e-3, 0.0, 1e-3, 0.7, 9.5, 10.5, 25.0]
 
 def losses_and_gradients(objective: Objective, differences: list[float]) -> tuple[torch.Tensor, torch.Tensor]:
     """Of tokens with log student - log teacher as given: loss, and its derivative by log student."""
-    logp_BT = torch.tensor([differences], dtype=torch.float64) - 30.0
-    teacher_BT = torch.full_like(logp_BT, -30.0)
-    logp_BT.requires_grad_(True)
+    logp_N = torch.tensor(differences, dtype=torch.float64) - 30.0
+    teacher_N = torch.full_like(logp_N, -30.0)
+    logp_N.requires_grad_(True)
     batch = Batch(
-        ids_BT=torch.zeros_like(logp_BT, dtype=torch.long),
-        keep_BT=torch.ones_like(logp_BT, dtype=torch.bool),
-        behaviour_logp_BT=torch.zeros_like(teacher_BT),
-        teacher_logp_BT=teacher_BT,
-        advantage_BT=torch.zeros_like(teacher_BT),
-        weight_BT=torch.ones_like(teacher_BT),
+        behaviour_logp_N=torch.zeros_like(teacher_N),
+        teacher_logp_N=teacher_N,
+        advantage_N=torch.zeros_like(teacher_N),
+        weight_N=torch.ones_like(teacher_N),
     )
-    view = StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach())
-    loss_BT = objective(view, batch).loss_BT
-    loss_BT.sum().backward()
-    return loss_BT.detach()[0], logp_BT.grad[0]
+    view = StudentView(logp_N=logp_N, old_logp_N=logp_N.detach())
+    loss_N = objective(view, batch).loss_N
+    loss_N.sum().backward()
+    return loss_N.detach(), logp_N.grad
 
 
 @pytest.mark.parametrize("largest_k1", [0.5, 3.0, 10.0, 1e9])
@@ -46,21 +44,19 @@ def test_token_by_token_the_gradient_is_exactly_that_of_k1_in_a_policy_gradient(
 def test_in_a_real_softmax_the_gradients_are_those_of_k1_too() -> None:
     """I3: through the logits of seven tokens, each of them sampled once."""
     numbers = torch.Generator().manual_seed(5)
-    teacher_BT = torch.randn(1, 7, generator=numbers, dtype=torch.float64).mul(2).log_softmax(-1)
+    teacher_N = torch.randn(7, generator=numbers, dtype=torch.float64).mul(2).log_softmax(-1)
     start_V = torch.randn(7, generator=numbers, dtype=torch.float64).mul(2)
     batch = Batch(
-        ids_BT=torch.arange(7).unsqueeze(0),
-        keep_BT=torch.ones(1, 7, dtype=torch.bool),
-        behaviour_logp_BT=torch.zeros(1, 7, dtype=torch.float64),
-        teacher_logp_BT=teacher_BT,
-        advantage_BT=torch.zeros_like(teacher_BT),
-        weight_BT=torch.ones_like(teacher_BT),
+        behaviour_logp_N=torch.zeros(7, dtype=torch.float64),
+        teacher_logp_N=teacher_N,
+        advantage_N=torch.zeros_like(teacher_N),
+        weight_N=torch.ones_like(teacher_N),
     )
     gradients = []
     for objective in (K2(), K1PolicyGradient()):
         logits_V = start_V.clone().requires_grad_(True)
-        logp_BT = logits_V.log_softmax(-1).unsqueeze(0)
-        objective(StudentView(logp_BT=logp_BT, old_logp_BT=logp_BT.detach()), batch).loss_BT.sum().backward()
+        logp_N = logits_V.log_softmax(-1)
+        objective(StudentView(logp_N=logp_N, old_logp_N=logp_N.detach()), batch).loss_N.sum().backward()
         gradients.append(logits_V.grad)
     assert gradients[0].abs().max() > 0.1
     assert torch.equal(gradients[0], gradients[1])

@@ -23,5 +23,5 @@ def test_an_unknown_name_is_answered_with_those_there_are(name: str) -> None:
 
 
 def test_the_ratio_is_of_now_to_before() -> None:
-    view = StudentView(logp_BT=torch.tensor([[0.5, 0.2]]).log(), old_logp_BT=torch.tensor([[0.25, 0.4]]).log())
-    assert view.ratio_BT.flatten().tolist() == pytest.approx([2.0, 0.5])
+    view = StudentView(logp_N=torch.tensor([0.5, 0.2]).log(), old_logp_N=torch.tensor([0.25, 0.4]).log())
+    assert view.ratio_N.tolist() == pytest.approx([2.0, 0.5])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opd.models.load import find_model, load_model
 from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
-from opd.train.batch import Batch, masked_sum
+from opd.train.batch import Batch
 from opd.train.objective import StudentView
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
 from opd.train.reward import Reward, RewardSettings, advantages
@@ -81,15 +81,13 @@ V = 7
 
 def views(*, k1_V: torch.Tensor, advantage_V: torch.Tensor, ratio_V: torch.Tensor) -> tuple[StudentView, Batch]:
     """One rollout whose tokens have these k1, advantages and ratios."""
-    logp_BT = torch.linspace(-3, -0.5, V, dtype=torch.float64).unsqueeze(0)
-    student = StudentView(logp_BT=logp_BT.clone().requires_grad_(True), old_logp_BT=logp_BT - ratio_V.log())
-    known = {"ids_BT": torch.zeros(1, V, dtype=torch.long), "keep_BT": torch.ones(1, V, dtype=torch.bool)}
+    logp_N = torch.linspace(-3, -0.5, V, dtype=torch.float64)
+    student = StudentView(logp_N=logp_N.clone().requires_grad_(True), old_logp_N=logp_N - ratio_V.log())
     return student, Batch(
-        **known,
-        behaviour_logp_BT=logp_BT,
-        teacher_logp_BT=logp_BT - k1_V,
-        advantage_BT=advantage_V.unsqueeze(0),
-        weight_BT=torch.ones(1, V),
+        behaviour_logp_N=logp_N,
+        teacher_logp_N=logp_N - k1_V,
+        advantage_N=advantage_V,
+        weight_N=torch.ones(V),
     )
 
 
@@ -98,9 +96,9 @@ def test_at_ratio_one_the_reward_adds_its_own_policy_gradient() -> None:
     k1_V = torch.tensor([0.3, -0.2, 12.0, -30.0, 0.0, 1.0, -1.0], dtype=torch.float64)
     advantage_V = torch.tensor([1.0, -1.0, 0.5, 0.0, 2.0, -0.25, 0.0], dtype=torch.float64)
     student, batch = views(k1_V=k1_V, advantage_V=advantage_V, ratio_V=torch.ones(V, dtype=torch.float64))
-    loss = masked_sum(K1PolicyGradient()(student, batch).loss_BT, batch.keep_BT)
-    (found_BT,) = torch.autograd.grad(loss, student.logp_BT)
-    assert torch.allclose(found_BT[0], k1_V.clamp(-10, 10) - advantage_V, atol=1e-12)
+    loss = K1PolicyGradient()(student, batch).loss_N.sum()
+    (found_N,) = torch.autograd.grad(loss, student.logp_N)
+    assert torch.allclose(found_N, k1_V.clamp(-10, 10) - advantage_V, atol=1e-12)
 
 
 @pytest.mark.parametrize("ratio", [0.2, 0.79, 0.81, 1.0, 1.19, 1.21, 2.9, 3.1, 8.0])
@@ -109,8 +107,8 @@ def test_the_dual_clip_bounds_the_loss_of_a_bad_token(ratio: float, advantage: f
     """Piece by piece, as published: A > 0: -min(r, 1.2) A; A < 0: min(max(r, .8), 3) |A|."""
     zero_V, one_V = torch.zeros(V, dtype=torch.float64), torch.ones(V, dtype=torch.float64)
     student, batch = views(k1_V=zero_V, advantage_V=one_V * advantage, ratio_V=one_V * ratio)
-    found = K1PolicyGradient(dual_clip=3.0)(student, batch).loss_BT[0, 0].item()
+    found = K1PolicyGradient(dual_clip=3.0)(student, batch).loss_N[0].item()
     expected = -min(ratio, 1.2) * advantage if advantage > 0 else min(max(ratio, 0.8), 3.0) * -advantage
     assert found == pytest.approx(expected, abs=1e-12)
-    unbounded = K1PolicyGradient()(student, batch).loss_BT[0, 0].item()
+    unbounded = K1PolicyGradient()(student, batch).loss_N[0].item()
     assert unbounded == pytest.approx(-min(ratio, 1.2) * 2 if advantage > 0 else max(ratio, 0.8) * 2, abs=1e-12)

@@ -60,22 +60,22 @@ class Flipped(K1PolicyGradient):
     """Moves away from the teacher."""
 
     def __call__(self, student: StudentView, batch):
-        return TokenLoss(loss_BT=-super().__call__(student, batch).loss_BT)
+        return TokenLoss(loss_N=-super().__call__(student, batch).loss_N)
 
 
 class BackPropagated(TokenObjective):
     """k1 as a loss: no teacher in its gradient (I2)."""
 
     def __call__(self, student: StudentView, batch):
-        return TokenLoss(loss_BT=student.logp_BT - batch.teacher_logp_BT)
+        return TokenLoss(loss_N=student.logp_N - batch.teacher_logp_N)
 
 
 class K3(TokenObjective):
     """Estimates the reverse KL and descends the forward one (I4)."""
 
     def __call__(self, student: StudentView, batch):
-        k1_BT = student.logp_BT - batch.teacher_logp_BT
-        return TokenLoss(loss_BT=torch.exp(-k1_BT) - 1 + k1_BT)
+        k1_N = student.logp_N - batch.teacher_logp_N
+        return TokenLoss(loss_N=torch.exp(-k1_N) - 1 + k1_N)
 
 
 class NoTail(Divergence):
@@ -190,8 +190,10 @@ def test_a_gap_between_sampler_and_scorer_is_caught(rollouts) -> None:
 class OwnDivisor(Updater):
     """Each micro-batch is divided by its own tokens (E1)."""
 
-    def _accumulate(self, share, means, *, divisor):
-        super()._accumulate(share, means, divisor=sum(one.trained_tokens for one in share.scored))
+    def _passes(self, share):
+        for part, batch, logp_N, token_loss in super()._passes(share):
+            scaled = replace(token_loss, loss_N=token_loss.loss_N * share.trained_tokens / part.trained_tokens)
+            yield part, batch, logp_N, scaled
 
 
 def test_a_divisor_that_depends_on_the_micro_batch_is_caught(rollouts) -> None:

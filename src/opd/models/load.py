@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
+from opd.models.packing import learn_packing
 from opd.models.weights import check_weights
 from opd.records.errors import AskedWrongly, OpdError
 from opd.records.files import PARTIAL, digest, read_json, tree
@@ -38,6 +39,12 @@ class LanguageModel:
     path: Path
     vocabulary: int  # ids below it are the tokenizer's; embedding rows beyond it are padding (faults E33, E34)
     stop_ids: frozenset[int]
+    unpackable: str | None = "not tried"  # why it can't take sequences end to end in one row (`models/packing.py`)
+
+    @property
+    def packs(self) -> bool:
+        """Whether it takes sequences end to end in one row; else they are padded to a rectangle."""
+        return self.unpackable is None
 
     @property
     def device(self) -> torch.device:
@@ -94,6 +101,15 @@ def load_tokenizer(path: Path) -> Any:
     return _tokenizer(path)
 
 
+def read_stop_ids(path: Path, tokenizer: Any) -> frozenset[int]:
+    """The ids that end a response of a directory's model, without its weights; as `load_model` finds them."""
+    with _readable(path, "configuration"):
+        config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        own = (path / "generation_config.json").is_file()
+        generation = GenerationConfig.from_pretrained(path, local_files_only=True) if own else config
+        return _ids(tokenizer.eos_token_id, *(getattr(one, "eos_token_id", None) for one in (config, generation)))
+
+
 def load_model(path: Path, *, dtype: str, device: str) -> LanguageModel:
     """The model of a directory in this dtype (float32, bfloat16, float64) on this device, ready to run.
 
@@ -119,7 +135,14 @@ def load_model(path: Path, *, dtype: str, device: str) -> LanguageModel:
     # Read for its stop ids and put aside: nothing may sample by it, and transformers refuses to save a model
     # whose own generation settings it finds inconsistent. `export` copies the file as it is.
     module.generation_config = GenerationConfig()
-    return LanguageModel(module=module, tokenizer=tokenizer, path=path, vocabulary=vocabulary, stop_ids=stop_ids)
+    return LanguageModel(
+        module=module,
+        tokenizer=tokenizer,
+        path=path,
+        vocabulary=vocabulary,
+        stop_ids=stop_ids,
+        unpackable=learn_packing(module),
+    )
 
 
 @contextmanager
@@ -206,7 +229,10 @@ def _vocabulary(tokenizer: Any, module: Any, path: Path) -> int:
 
 
 def _stop_ids(tokenizer: Any, module: Any) -> frozenset[int]:
-    named = [tokenizer.eos_token_id, module.config.eos_token_id, module.generation_config.eos_token_id]
+    return _ids(tokenizer.eos_token_id, module.config.eos_token_id, module.generation_config.eos_token_id)
+
+
+def _ids(*named: Any) -> frozenset[int]:
     ids: set[int] = set()
     for value in named:
         ids.update(value if isinstance(value, list) else [] if value is None else [value])

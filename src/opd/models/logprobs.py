@@ -1,12 +1,13 @@
 """Log-probabilities of given tokens: the one shift, and the head in chunks.
 
-Shapes: B sequences, T positions, H hidden, V real tokens, N kept tokens. A tensor at [b, t] is about token t.
+Shapes: P positions of all sequences end to end, H hidden, V real tokens, N kept tokens. A tensor at [n] is about
+token n.
 
-    hidden_BTH[b, t - 1]  --head-->  log-probabilities of every token at t  --gather-->  logp_BT[b, t]
+    hidden_PH[p - 1]  --head-->  log-probabilities of every token at p  --gather-->  logp_N of the token at p
 
 This is the only file in which a token's index and its predictor's index differ by one (faults E25). Logits are
-formed for a chunk of kept tokens at a time and never for the prompt or the padding; with gradients, a chunk's
-logits are formed again in the backward pass instead of being kept.
+formed for a chunk of kept tokens at a time and never for the prompt; with gradients, a chunk's logits are formed
+again in the backward pass instead of being kept.
 """
 
 from collections.abc import Callable
@@ -16,19 +17,16 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from opd.models.load import LanguageModel
+from opd.models.packing import hidden_states
+from opd.models.sequences import Sequences
 
 HEAD_CHUNK_TOKENS = 128  # 74 MiB a float32 matrix at V = 151,936; a divergence holds about ten of them
 
 
 def token_logp(
-    model: LanguageModel,
-    ids_BT: torch.Tensor,
-    keep_BT: torch.Tensor,
-    *,
-    temperature: float = 1.0,
-    chunk_tokens: int = HEAD_CHUNK_TOKENS,
+    model: LanguageModel, sequences: Sequences, *, temperature: float = 1.0, chunk_tokens: int = HEAD_CHUNK_TOKENS
 ) -> torch.Tensor:
-    """logp_BT: log softmax(logits / temperature) at each kept token, nats; 0 elsewhere. Float32 or wider.
+    """logp_N: log softmax(logits / temperature) at each kept token, nats. Float32 or wider.
 
     The softmax is over the tokenizer's tokens: padded rows of the embedding have no share (faults E33).
     """
@@ -37,25 +35,15 @@ def token_logp(
         logits_CV = head_logits(model, hidden_CH) / temperature
         return (-functional.cross_entropy(logits_CV, ids_C, reduction="none"),)
 
-    hidden_NH, ids_N = before_kept(model, ids_BT, keep_BT)
+    hidden_NH, ids_N = before_kept(model, sequences)
     (logp_N,) = in_chunks(logp_of, hidden_NH, ids_N, chunk_tokens=chunk_tokens)
-    return at_kept(logp_N, keep_BT)
+    return logp_N
 
 
-def before_kept(
-    model: LanguageModel, ids_BT: torch.Tensor, keep_BT: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def before_kept(model: LanguageModel, sequences: Sequences) -> tuple[torch.Tensor, torch.Tensor]:
     """(hidden_NH, ids_N): the kept tokens in reading order, each with the hidden state that predicts it."""
-    if bool(keep_BT[:, 0].any()):
-        raise ValueError("the first token of a sequence has no predictor and can't be kept")
-    hidden_BTH = model.module.get_decoder()(input_ids=ids_BT, use_cache=False).last_hidden_state
-    predicted_BT = keep_BT[:, 1:]
-    return hidden_BTH[:, :-1][predicted_BT], ids_BT[:, 1:][predicted_BT]
-
-
-def at_kept(values_N: torch.Tensor, keep_BT: torch.Tensor) -> torch.Tensor:
-    """values_BT: one value a kept token, in reading order, at its place; 0 elsewhere."""
-    return torch.zeros(keep_BT.shape, dtype=values_N.dtype, device=values_N.device).masked_scatter(keep_BT, values_N)
+    hidden_PH = hidden_states(model.module, sequences, packs=model.packs)
+    return hidden_PH[sequences.kept_N - 1], sequences.ids_P[sequences.kept_N]
 
 
 def in_chunks(

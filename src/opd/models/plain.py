@@ -22,7 +22,7 @@ from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.models.logprobs import HEAD_CHUNK_TOKENS, head_logits, token_logp
 from opd.models.noise import draw, uniforms
-from opd.models.sequences import micro_batches, padded
+from opd.models.sequences import micro_batches, packed
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 
 
@@ -42,6 +42,10 @@ class PlainSampler:
     def sample(self, prompts: Sequence[Prompt], *, seeds: Sequence[int]) -> list[Rollout]:
         """One rollout of each prompt for each seed, prompt by prompt; see `Sampler`."""
         check_fits(self._model, prompts, limit_tokens=self._sampling.limit_tokens)
+        with torch.compiler.set_stance("force_eager"):  # compiled layers are for the update's long rows
+            return self._sample(prompts, seeds)
+
+    def _sample(self, prompts: Sequence[Prompt], seeds: Sequence[int]) -> list[Rollout]:
         numbered = list(enumerate(seeds))
         at_once = max(1, self._largest_batch // len(seeds))
         rollouts: list[Rollout] = []
@@ -105,18 +109,14 @@ class PlainScorer:
     def score(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
         """Each rollout with the model's log-probability (nats) of its tokens; see `Scorer`."""
         scored: dict[int, ScoredRollout] = {}
-        for group in micro_batches(rollouts, largest_tokens=self._largest_tokens):
+        for group in micro_batches(rollouts, largest_tokens=self._largest_tokens, packs=self._model.packs):
             together = [rollouts[index] for index in group]
-            rectangle = padded(together, device=self._model.device)
-            logp_BT = token_logp(
-                self._model,
-                rectangle.ids_BT,
-                rectangle.keep_BT,
-                temperature=self._temperature,
-                chunk_tokens=self._chunk_tokens,
+            sequences = packed(together, device=self._model.device)
+            logp_N = token_logp(
+                self._model, sequences, temperature=self._temperature, chunk_tokens=self._chunk_tokens
             )
-            for index, rollout, logp_T, keep_T in zip(group, together, logp_BT, rectangle.keep_BT, strict=True):
-                scored[index] = ScoredRollout(rollout=rollout, teacher_logp=_finite(rollout, logp_T[keep_T]))
+            for index, rollout, logp_T in zip(group, together, logp_N.split(sequences.responses), strict=True):
+                scored[index] = ScoredRollout(rollout=rollout, teacher_logp=_finite(rollout, logp_T))
         return [scored[index] for index in range(len(rollouts))]
 
 
@@ -215,9 +215,9 @@ def _arguments(module: Any) -> frozenset[str]:
     return frozenset(inspect.signature(module.forward).parameters)
 
 
-def _finite(rollout: Rollout, logp_N: torch.Tensor) -> tuple[float, ...]:
-    values = tuple(logp_N.tolist())
-    if not bool(torch.isfinite(logp_N).all()):
+def _finite(rollout: Rollout, logp_T: torch.Tensor) -> tuple[float, ...]:
+    values = tuple(logp_T.tolist())
+    if not bool(torch.isfinite(logp_T).all()):
         bad = next(index for index, value in enumerate(values) if not -float("inf") < value < float("inf"))
         raise FloatingPointError(
             f"row {rollout.prompt.row}: the score of token {bad} is {values[bad]}; nothing was updated"

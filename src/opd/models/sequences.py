@@ -1,11 +1,12 @@
-"""Rollouts → rectangles of token ids, and how many go into one.
+"""Rollouts → one row of token ids, end to end, without padding; and how many go into one row.
 
-Shapes: B sequences, T positions. Sequences are padded on the right, so that a causal model needs neither an
-attention mask nor position ids, and a real token's log-probability can't feel the padding (faults E26, E27).
-What is trained is known from lengths, never from ids (E21).
+Shapes: S sequences, P positions of all of them, N response tokens.
 
-    ids_BT    p p p r r r E . .        keep_BT   0 0 0 1 1 1 1 0 0
-              p p r r . . . . .                  0 0 1 1 0 0 0 0 0
+    lengths      5          4        3           position_P   0 1 2 3 4 0 1 2 3 0 1 2
+    ids_P        p p r r r  p r r r  p p r       kept_N           2 3 4   6 7 8    11
+
+What is trained is known from lengths, never from ids (faults E21). A tensor over N has the response tokens of the
+first rollout, then those of the second, and so on, in the order in which they were sampled.
 """
 
 from collections.abc import Sequence
@@ -18,45 +19,61 @@ from opd.records.rollouts import Rollout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequences:
-    """Prompts and responses, side by side."""
+    """Prompts and responses, one behind the other."""
 
-    ids_BT: torch.Tensor
-    keep_BT: torch.Tensor  # true where a response token stands
-
-
-def padded(rollouts: Sequence[Rollout], *, device: torch.device) -> Sequences:
-    """The rollouts as one rectangle; padding is id 0, which nothing reads."""
-    longest = max(sequence_tokens(rollout) for rollout in rollouts)
-    ids_BT = torch.zeros(len(rollouts), longest, dtype=torch.long)
-    keep_BT = torch.zeros(len(rollouts), longest, dtype=torch.bool)
-    for b, rollout in enumerate(rollouts):
-        start, end = len(rollout.prompt.token_ids), sequence_tokens(rollout)
-        ids_BT[b, :end] = torch.tensor(rollout.prompt.token_ids + rollout.token_ids)
-        keep_BT[b, start:end] = True
-    return Sequences(ids_BT=ids_BT.to(device), keep_BT=keep_BT.to(device))
+    ids_P: torch.Tensor
+    position_P: torch.Tensor  # of a token in its own sequence, 0 for the first
+    kept_N: torch.Tensor  # indices into P of the tokens whose log-probabilities are wanted
+    lengths: tuple[int, ...]  # tokens of each sequence
+    responses: tuple[int, ...]  # kept tokens of each sequence
 
 
-def spread(values: Sequence[Sequence[float]], keep_BT: torch.Tensor, *, dtype: torch.dtype) -> torch.Tensor:
-    """One value a response token → a rectangle with the value at its token and 0 elsewhere."""
-    flat = torch.tensor([value for row in values for value in row], dtype=dtype, device=keep_BT.device)
-    if flat.numel() != int(keep_BT.sum()):
-        raise ValueError(f"{flat.numel()} values for {int(keep_BT.sum())} response tokens")
-    return torch.zeros(keep_BT.shape, dtype=dtype, device=keep_BT.device).masked_scatter(keep_BT, flat)
+def packed(rollouts: Sequence[Rollout], *, device: torch.device) -> Sequences:
+    """The rollouts in one row; every response token is kept."""
+    return pack([(one.prompt.token_ids, one.token_ids) for one in rollouts], device=device)
 
 
-def micro_batches(rollouts: Sequence[Rollout], *, largest_tokens: int) -> list[list[int]]:
-    """Indices of the rollouts, in groups whose padded rectangle holds at most `largest_tokens` positions.
+def pack(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], *, device: torch.device) -> Sequences:
+    """Prompts and responses in one row; the tokens of the responses are kept.
 
-    Longest first, so that a group has little padding. A rollout that is longer alone is a group of its own.
+    Raises `ValueError` for a response without a prompt: nothing predicts its first token.
+    """
+    ids: list[int] = []
+    positions: list[int] = []
+    kept: list[int] = []
+    for prompt, response in pairs:
+        if not prompt:
+            raise ValueError("the first token of a sequence has no predictor: a response needs a prompt before it")
+        start = len(ids)
+        ids += [*prompt, *response]
+        positions += range(len(ids) - start)
+        kept += range(start + len(prompt), len(ids))
+    return Sequences(
+        ids_P=torch.tensor(ids, device=device),
+        position_P=torch.tensor(positions, device=device),
+        kept_N=torch.tensor(kept, dtype=torch.long, device=device),
+        lengths=tuple(len(prompt) + len(response) for prompt, response in pairs),
+        responses=tuple(len(response) for _, response in pairs),
+    )
+
+
+def micro_batches(rollouts: Sequence[Rollout], *, largest_tokens: int, packs: bool = True) -> list[list[int]]:
+    """Indices of the rollouts, in groups of at most `largest_tokens` positions together.
+
+    Longest first, so that the sequences of a group are of like length. A rollout that is longer alone is a group of
+    its own. Without `packs` a group is computed as a rectangle, and its padding counts.
     """
     order = sorted(range(len(rollouts)), key=lambda index: -sequence_tokens(rollouts[index]))
     groups: list[list[int]] = []
+    positions = 0
     for index in order:
-        width = sequence_tokens(rollouts[groups[-1][0]]) if groups else 0
-        if groups and (len(groups[-1]) + 1) * width <= largest_tokens:
+        width = sequence_tokens(rollouts[index if packs or not groups else groups[-1][0]])
+        if groups and positions + width <= largest_tokens:
             groups[-1].append(index)
+            positions += width
         else:
             groups.append([index])
+            positions = sequence_tokens(rollouts[index])
     return groups
 
 

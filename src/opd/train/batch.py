@@ -1,45 +1,36 @@
-"""Scored rollouts → the tensors that an objective sees.
+"""What is known of each token that is trained.
 
-Shapes: B rollouts, T positions; a tensor at [b, t] is about token t.
+Shapes: N response tokens, in the order of the rollouts; a tensor at [n] is about token n. There is no padding, and no
+prompt: nothing stands in these tensors that a sum would have to leave out (faults E15, E24).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from opd.models.sequences import padded, spread
 from opd.records.rollouts import ScoredRollout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Tokens, which of them the student wrote, and what is known of each. 0 stands where nothing is known."""
+    """Response tokens as an objective sees them."""
 
-    ids_BT: torch.Tensor
-    keep_BT: torch.Tensor  # true where a token is the student's
-    weight_BT: torch.Tensor  # of its loss; 0 where it is not trained
-    behaviour_logp_BT: torch.Tensor  # nats, the sampler's
-    teacher_logp_BT: torch.Tensor  # nats
-    advantage_BT: torch.Tensor  # of the task reward, the same at each token of a rollout; 0 without one
+    weight_N: torch.Tensor  # of a token's loss; 0 where it is not trained
+    behaviour_logp_N: torch.Tensor  # nats, the sampler's
+    teacher_logp_N: torch.Tensor  # nats
+    advantage_N: torch.Tensor  # of the task reward, the same at each token of a rollout; 0 without one
 
 
 def collate(scored: Sequence[ScoredRollout], *, device: torch.device, dtype: torch.dtype) -> Batch:
-    """The rollouts as one rectangle; log-probabilities in `dtype` (float32 or wider)."""
-    rectangle = padded([one.rollout for one in scored], device=device)
-    weights = [one.weights or (1.0,) * len(one.rollout.token_ids) for one in scored]
+    """The tokens of the rollouts, one behind the other; values in `dtype` (float32 or wider)."""
+
+    def flat(values: Callable[[ScoredRollout], Iterable[float]]) -> torch.Tensor:
+        return torch.tensor([value for one in scored for value in values(one)], dtype=dtype, device=device)
+
     return Batch(
-        ids_BT=rectangle.ids_BT,
-        keep_BT=rectangle.keep_BT,
-        weight_BT=spread(weights, rectangle.keep_BT, dtype=dtype),
-        behaviour_logp_BT=spread([one.rollout.logp for one in scored], rectangle.keep_BT, dtype=dtype),
-        teacher_logp_BT=spread([one.teacher_logp for one in scored], rectangle.keep_BT, dtype=dtype),
-        advantage_BT=spread(
-            [[one.advantage] * len(one.rollout.token_ids) for one in scored], rectangle.keep_BT, dtype=dtype
-        ),
+        weight_N=flat(lambda one: one.weights or (1.0,) * len(one.rollout.token_ids)),
+        behaviour_logp_N=flat(lambda one: one.rollout.logp),
+        teacher_logp_N=flat(lambda one: one.teacher_logp),
+        advantage_N=flat(lambda one: (one.advantage,) * len(one.rollout.token_ids)),
     )
-
-
-def masked_sum(x_BT: torch.Tensor, keep_BT: torch.Tensor) -> torch.Tensor:
-    """Sum over kept tokens. `where`, not `*`, so that a NaN in padding stays out (faults E15)."""
-    return torch.where(keep_BT, x_BT, torch.zeros_like(x_BT)).sum()

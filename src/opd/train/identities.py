@@ -105,9 +105,9 @@ def same_gradients(policy: TokenObjective, square: TokenObjective) -> Check:
 def two_token_oracle(square: TokenObjective, reverse: Divergence) -> Check:
     """I6: the recorded values of k2 and of KL(student || teacher) for q = (.8, .2) and p = (.5, .5)."""
     q_V, p_V = _given(0.8, 0.2), _given(0.5, 0.5)
-    k2_V = square(StudentView(logp_BT=q_V.log()[:, None], old_logp_BT=q_V.log()[:, None]), _batch(p_V.log())).loss_BT
+    k2_V = square(StudentView(logp_N=q_V.log(), old_logp_N=q_V.log()), _batch(p_V.log())).loss_N
     kl = reverse(q_V.log()[None], p_V.log()[None])[0]
-    found = torch.cat([k2_V.flatten(), kl[None]])
+    found = torch.cat([k2_V, kl[None]])
     return Check(
         name=f"I6 {square.name}, {reverse.name}",
         looked_at="values on two tokens against 0.11045, 0.41979 and 0.19274",
@@ -175,23 +175,18 @@ def _gradient(
 ) -> torch.Tensor:
     """gradient_V of one sampled token's loss with respect to the student's logits."""
     logits_V = torch.tensor(student, dtype=torch.float64, requires_grad=True)
-    logp_11 = logits_V.log_softmax(-1)[token].reshape(1, 1)
-    view = StudentView(logp_BT=logp_11, old_logp_BT=logp_11.detach())
-    objective(view, _batch(_logp(teacher)[token].reshape(1))).loss_BT.sum().backward()
+    logp_1 = logits_V.log_softmax(-1)[token].reshape(1)
+    view = StudentView(logp_N=logp_1, old_logp_N=logp_1.detach())
+    objective(view, _batch(_logp(teacher)[token].reshape(1))).loss_N.sum().backward()
     assert logits_V.grad is not None, "the loss depends on the logits"
     return logits_V.grad
 
 
-def _batch(teacher_logp_B: torch.Tensor) -> Batch:
-    """One token a row, with these scores and nothing else."""
-    zero_B1 = torch.zeros_like(teacher_logp_B)[:, None]
+def _batch(teacher_logp_N: torch.Tensor) -> Batch:
+    """Tokens with these scores and nothing else."""
+    zero_N = torch.zeros_like(teacher_logp_N)
     return Batch(
-        ids_BT=zero_B1.long(),
-        keep_BT=torch.ones_like(zero_B1, dtype=torch.bool),
-        weight_BT=torch.ones_like(zero_B1),
-        behaviour_logp_BT=zero_B1,
-        teacher_logp_BT=teacher_logp_B[:, None],
-        advantage_BT=zero_B1,
+        weight_N=torch.ones_like(zero_N), behaviour_logp_N=zero_N, teacher_logp_N=teacher_logp_N, advantage_N=zero_N
     )
 
 

@@ -4,7 +4,7 @@ Shapes: B rollouts, T positions, N tokens of any of them, V vocabulary. There ar
 sees the log-probabilities of the tokens that were sampled. A `Divergence` sees, at each of those tokens, the
 whole distribution of student and teacher; it has no sampling variance, and costs a teacher's head a token.
 
-Neither mixes tokens, reads a file, clock or random number, or reduces: `update.py` masks, sums and divides, once.
+Neither mixes tokens, reads a file, clock or random number, or reduces: `update.py` weighs, sums and divides, once.
 That makes micro-batches and chunks exact by construction (faults E1, E2, E5).
 
 `train/objectives/<name>.py` with `OBJECTIVE = TheClass` *is* the objective `<name>`.
@@ -27,21 +27,22 @@ from opd.train.batch import Batch
 class StudentView:
     """The student at the batch's tokens."""
 
-    logp_BT: torch.Tensor  # nats, now, with gradient
-    old_logp_BT: torch.Tensor  # nats, before the step's first update, without gradient
+    logp_N: torch.Tensor  # nats, now, with gradient
+    old_logp_N: torch.Tensor  # nats, before the step's first update, without gradient
 
     @property
-    def ratio_BT(self) -> torch.Tensor:
+    def ratio_N(self) -> torch.Tensor:
         """Probability now over probability before the step; 1 on the step's only update."""
-        return torch.exp(self.logp_BT - self.old_logp_BT)
+        return torch.exp(self.logp_N - self.old_logp_N)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLoss:
     """One value a token, with gradient, and whatever else is worth a mean over the trained tokens."""
 
-    loss_BT: torch.Tensor
-    metrics_BT: dict[str, torch.Tensor] = field(default_factory=dict)
+    loss_N: torch.Tensor
+    metrics_N: dict[str, torch.Tensor] = field(default_factory=dict)
+    terms_N: dict[str, torch.Tensor] = field(default_factory=dict)  # with gradient, by the names in `Objective.terms`
 
 
 class Objective(Settings):
@@ -52,6 +53,9 @@ class Objective(Settings):
 
     takes_reward: ClassVar[bool] = False
     """Whether a task reward changes anything; with any other objective it is refused."""
+
+    terms: ClassVar[tuple[str, ...]] = ()
+    """Names of the terms that its loss is the sum of, where their gradients are worth comparing."""
 
     @property
     def name(self) -> str:

@@ -1,7 +1,9 @@
-"""One optimizer step: the only place that masks, sums and divides.
+"""One optimizer step: the only place that sums and divides.
+
+Shapes: N response tokens, C of them in a chunk, H hidden, V vocabulary.
 
     trained tokens of the whole step, counted first
-    for each micro-batch:  log-probabilities → objective → masked sum / trained tokens → backward
+    for each micro-batch:  log-probabilities → objective → weighted sum / trained tokens → backward
     finite? → clip → AdamW on the masters → masters into the model
 
 The divisor is fixed before the first backward, so how the step is cut into micro-batches changes nothing
@@ -9,26 +11,25 @@ The divisor is fixed before the first backward, so how the step is cut into micr
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Annotated
 
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from opd.models.load import LanguageModel
-from opd.models.logprobs import HEAD_CHUNK_TOKENS, at_kept, before_kept, head_logits, in_chunks, token_logp
-from opd.models.sequences import micro_batches, spread
+from opd.models.logprobs import HEAD_CHUNK_TOKENS, before_kept, head_logits, in_chunks, token_logp
+from opd.models.sequences import Sequences, micro_batches, packed
 from opd.records.errors import AnswerIsNo
-from opd.records.metrics import Gap
 from opd.records.rollouts import ScoredRollout
 from opd.records.settings import Settings
-from opd.train.batch import Batch, collate, masked_sum
+from opd.train.batch import Batch, collate
 from opd.train.masters import Masters
 from opd.train.objective import Divergence, Objective, StudentView, TokenLoss, TokenObjective
 from opd.train.state import gathered, scatter
+from opd.train.tally import Tally, UpdateStats
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -52,24 +53,13 @@ class OptimizerSettings(Settings):
     """Each token is weighed by min(trainer's old probability / sampler's, this); null: the gap is only measured."""
     largest_gradient_norm: PositiveFloat = 1.0
     """L2; a larger gradient is scaled down to it."""
+    term_norms_every: NonNegativeInt = 20
+    """Steps between two measurements of each term's gradient norm, where a task reward stands beside the teacher.
+    Each costs one more pass over the step for every term. 0: never."""
 
     def rate(self, step: int) -> float:
         """Learning rate of a step (1 for the first)."""
         return self.lr * min(1.0, step / self.warmup_steps) if self.warmup_steps else self.lr
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateStats:
-    """What one update came to; means are over the trained tokens of the step."""
-
-    loss: float
-    kl: float
-    surprise: float
-    gap: Gap
-    gradient_norm: float
-    learning_rate: float
-    trained_tokens: int
-    objective: dict[str, float]
 
 
 class Updater:
@@ -112,14 +102,15 @@ class Updater:
         """
         _check_scores(scored)
         self._optimizer.zero_grad(set_to_none=True)  # a step that was refused half-way left some behind
-        means = _Means(
+        tally = Tally(
             tokens=sum(len(one.rollout.token_ids) for one in scored),
             trained_tokens=sum(one.trained_tokens for one in scored),
         )
         rate = self._settings.rate(step)
         shares = self._shares(scored)
-        norms = [self._update_once(share, means, rate=rate) for share in shares]
-        return means.stats(gradient_norm=max(norms), learning_rate=rate)
+        term_norms = self._term_norms(shares) if self._measures_terms(scored, step) else {}
+        norms = [self._update_once(share, tally, rate=rate) for share in shares]
+        return tally.stats(gradient_norm=max(norms), learning_rate=rate, term_norms=term_norms)
 
     def state(self) -> dict[str, torch.Tensor]:
         """Master weights and AdamW's memory of each, named as in `train/state.py`; the live tensors, not copies."""
@@ -143,66 +134,89 @@ class Updater:
         return [_Share(scored=scored[a:b], old_logp=old[a:b]) for a, b in pairwise(edges)]
 
     @torch.no_grad()
-    def _old_logp(self, scored: Sequence[ScoredRollout]) -> list[list[float]]:
+    def _old_logp(self, scored: Sequence[ScoredRollout]) -> list[torch.Tensor]:
         """For each rollout the log-probabilities (nats) of its tokens before the step's first update."""
-        found: dict[int, list[float]] = {}
-        for group in micro_batches([one.rollout for one in scored], largest_tokens=self._largest_tokens):
-            batch = self._batch([scored[index] for index in group])
-            for index, logp_T, keep_T in zip(group, self._logp(batch), batch.keep_BT, strict=True):
-                found[index] = logp_T[keep_T].tolist()
+        found: dict[int, torch.Tensor] = {}
+        for group in self._groups(scored):
+            sequences = self._packed([scored[index] for index in group])
+            found |= zip(group, self._logp(sequences).split(sequences.responses), strict=True)
         return [found[index] for index in range(len(scored))]
 
-    def _update_once(self, share: "_Share", means: "_Means", *, rate: float) -> float:
+    def _update_once(self, share: "_Share", tally: Tally, *, rate: float) -> float:
         """The gradient's norm, after the student has moved by this share of the rollouts."""
-        trained_tokens = sum(one.trained_tokens for one in share.scored)
-        for group in micro_batches([one.rollout for one in share.scored], largest_tokens=self._largest_tokens):
-            self._accumulate(share.part(group), means, divisor=max(1, trained_tokens))
+        for part, batch, logp_N, token_loss in self._passes(share):
+            weight_N = self._weights(batch, logp_N, part)
+            (_weighted(token_loss.loss_N, weight_N) / max(1, share.trained_tokens)).backward()
+            tally.add(logp_N, token_loss, weight_N, batch)
         # with nothing to learn from, not even the optimizer's memory may move the student
-        return self._move(rate) if trained_tokens else 0.0
+        return self._move(rate) if share.trained_tokens else 0.0
 
-    def _accumulate(self, share: "_Share", means: "_Means", *, divisor: int) -> None:
-        batch = self._batch(share.scored)
-        old_logp_BT = None
-        if share.old_logp is not None:
-            old_logp_BT = spread(share.old_logp, batch.keep_BT, dtype=batch.teacher_logp_BT.dtype)
-        logp_BT, token_loss = self._loss(batch, old_logp_BT)
-        _check_finite(token_loss, batch, share.scored)
-        weight_BT = batch.weight_BT
-        if self._settings.largest_importance is not None:
-            old_BT = logp_BT if old_logp_BT is None else old_logp_BT
-            importance_BT = torch.exp(old_BT - batch.behaviour_logp_BT)
-            weight_BT = weight_BT * importance_BT.clamp(max=self._settings.largest_importance)
-        loss = masked_sum(token_loss.loss_BT * weight_BT, batch.keep_BT) / divisor
-        loss.backward()
-        means.add(logp_BT, token_loss, weight_BT, batch)
+    def _measures_terms(self, scored: Sequence[ScoredRollout], step: int) -> bool:
+        every = self._settings.term_norms_every
+        return every > 0 and step % every == 0 and any(one.advantage for one in scored)
 
-    def _batch(self, scored: Sequence[ScoredRollout]) -> Batch:
-        dtype = torch.float64 if self._student.module.dtype == torch.float64 else torch.float32
-        return collate(scored, device=self._student.device, dtype=dtype)
+    def _term_norms(self, shares: Sequence["_Share"]) -> dict[str, float]:
+        """L2 norm of each term's own gradient over the whole step, at the policy before it (faults E55)."""
+        found: dict[str, float] = {}
+        trained_tokens = max(1, sum(share.trained_tokens for share in shares))
+        for name in self._objective.terms:
+            for share in shares:
+                for part, batch, logp_N, token_loss in self._passes(share):
+                    weight_N = self._weights(batch, logp_N, part)
+                    (_weighted(token_loss.terms_N[name], weight_N) / trained_tokens).backward()
+            gradients = [one.grad for one in self._masters.parameters if one.grad is not None]
+            found[name] = float(torch.nn.utils.get_total_norm(gradients))
+            self._optimizer.zero_grad(set_to_none=True)
+        return found
 
-    def _logp(self, batch: Batch) -> torch.Tensor:
-        return token_logp(
-            self._student,
-            batch.ids_BT,
-            batch.keep_BT,
-            temperature=self._temperature,
-            chunk_tokens=self._chunk_tokens,
-        )
+    def _passes(self, share: "_Share") -> Iterator[tuple["_Share", Batch, torch.Tensor, TokenLoss]]:
+        """Each micro-batch of a share: its part, what is known of it, the student's log-probabilities, its loss."""
+        for group in self._groups(share.scored):
+            part = share.part(group)
+            batch = collate(part.scored, device=self._student.device, dtype=self._wide)
+            logp_N, token_loss = self._loss(part, batch)
+            _check_finite(token_loss, part.scored)
+            yield part, batch, logp_N, token_loss
 
-    def _loss(self, batch: Batch, old_logp_BT: torch.Tensor | None) -> tuple[torch.Tensor, TokenLoss]:
+    def _weights(self, batch: Batch, logp_N: torch.Tensor, part: "_Share") -> torch.Tensor:
+        """Of each token's loss; with truncated importance where that is asked for."""
+        if self._settings.largest_importance is None:
+            return batch.weight_N
+        old_N = logp_N if part.old_logp is None else torch.cat([*part.old_logp])
+        importance_N = torch.exp(old_N - batch.behaviour_logp_N)
+        return batch.weight_N * importance_N.clamp(max=self._settings.largest_importance)
+
+    def _groups(self, scored: Sequence[ScoredRollout]) -> list[list[int]]:
+        rollouts = [one.rollout for one in scored]
+        return micro_batches(rollouts, largest_tokens=self._largest_tokens, packs=self._student.packs)
+
+    def _packed(self, scored: Sequence[ScoredRollout]) -> Sequences:
+        return packed([one.rollout for one in scored], device=self._student.device)
+
+    @property
+    def _wide(self) -> torch.dtype:
+        return torch.float64 if self._student.module.dtype == torch.float64 else torch.float32
+
+    def _logp(self, sequences: Sequences) -> torch.Tensor:
+        return token_logp(self._student, sequences, temperature=self._temperature, chunk_tokens=self._chunk_tokens)
+
+    def _loss(self, part: "_Share", batch: Batch) -> tuple[torch.Tensor, TokenLoss]:
         """The student's log-probabilities (nats, without gradient) and the objective's value a token.
 
         Without an old policy this is the step's only update: the policy before it is the policy now.
         """
+        sequences = self._packed(part.scored)
         if isinstance(self._objective, Divergence):
-            return self._divergence(self._objective, batch)
+            return self._divergence(self._objective, sequences)
         assert isinstance(self._objective, TokenObjective), "there are two kinds of objective"
-        logp_BT = self._logp(batch)
-        now_BT = logp_BT.detach()
-        student = StudentView(logp_BT=logp_BT, old_logp_BT=now_BT if old_logp_BT is None else old_logp_BT)
-        return now_BT, self._objective(student, batch)
+        logp_N = self._logp(sequences)
+        now_N = logp_N.detach()
+        student = StudentView(
+            logp_N=logp_N, old_logp_N=now_N if part.old_logp is None else torch.cat([*part.old_logp])
+        )
+        return now_N, self._objective(student, batch)
 
-    def _divergence(self, objective: Divergence, batch: Batch) -> tuple[torch.Tensor, TokenLoss]:
+    def _divergence(self, objective: Divergence, sequences: Sequences) -> tuple[torch.Tensor, TokenLoss]:
         """Both heads over a chunk of tokens at a time; a whole distribution exists for one chunk alone."""
         student, teacher = self._student, self._teacher
         assert teacher is not None, "looked at in the constructor"
@@ -217,10 +231,10 @@ class Updater:
             return objective(student_logp_CV, teacher_logp_CV), sampled_C
 
         with torch.no_grad():
-            teacher_NH, _ = before_kept(teacher, batch.ids_BT, batch.keep_BT)
-        student_NH, ids_N = before_kept(student, batch.ids_BT, batch.keep_BT)
+            teacher_NH, _ = before_kept(teacher, sequences)
+        student_NH, ids_N = before_kept(student, sequences)
         loss_N, logp_N = in_chunks(of_chunk, student_NH, teacher_NH, ids_N, chunk_tokens=self._chunk_tokens)
-        return at_kept(logp_N, batch.keep_BT), TokenLoss(loss_BT=at_kept(loss_N, batch.keep_BT))
+        return logp_N, TokenLoss(loss_N=loss_N)
 
     def _move(self, rate: float) -> float:
         norm = torch.nn.utils.clip_grad_norm_(self._masters.parameters, self._settings.largest_gradient_norm)
@@ -240,7 +254,12 @@ class _Share:
     """Rollouts that are learned from together, and the old policy's log-probabilities where they are needed."""
 
     scored: Sequence[ScoredRollout]
-    old_logp: Sequence[Sequence[float]] | None = None
+    old_logp: Sequence[torch.Tensor] | None = None
+
+    @property
+    def trained_tokens(self) -> int:
+        """Tokens that are learned from."""
+        return sum(one.trained_tokens for one in self.scored)
 
     def part(self, indices: Sequence[int]) -> "_Share":
         """Some of them."""
@@ -248,41 +267,9 @@ class _Share:
         return _Share(scored=[self.scored[index] for index in indices], old_logp=old)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Means:
-    """Sums over a step's micro-batches, on their way to means: the loss over trained tokens, the rest over all."""
-
-    tokens: int
-    trained_tokens: int
-    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    largest_gap: float = 0.0
-
-    def add(self, logp_BT: torch.Tensor, token_loss: TokenLoss, weight_BT: torch.Tensor, batch: Batch) -> None:
-        gap_BT = logp_BT - batch.behaviour_logp_BT
-        values = {
-            "loss": token_loss.loss_BT.detach() * weight_BT,
-            "kl": logp_BT - batch.teacher_logp_BT,
-            "surprise": -logp_BT,
-            "gap": gap_BT.abs(),
-            "k3": torch.expm1(gap_BT) - gap_BT,
-        } | {f"objective/{name}": value_BT for name, value_BT in token_loss.metrics_BT.items()}
-        for name, value_BT in values.items():
-            self.sums[name] += float(masked_sum(value_BT.double(), batch.keep_BT))
-        self.largest_gap = max(self.largest_gap, float(gap_BT[batch.keep_BT].abs().max()))
-
-    def stats(self, *, gradient_norm: float, learning_rate: float) -> UpdateStats:
-        loss = self.sums.pop("loss") / max(1, self.trained_tokens)
-        means = {name: total / self.tokens for name, total in self.sums.items()}
-        return UpdateStats(
-            loss=loss,
-            kl=means.pop("kl"),
-            surprise=means.pop("surprise"),
-            gap=Gap(mean=means.pop("gap"), largest=self.largest_gap, k3=means.pop("k3")),
-            gradient_norm=gradient_norm,
-            learning_rate=learning_rate,
-            trained_tokens=self.trained_tokens,
-            objective={name.removeprefix("objective/"): mean for name, mean in means.items()},
-        )
+def _weighted(loss_N: torch.Tensor, weight_N: torch.Tensor) -> torch.Tensor:
+    """The sum; a token of weight 0 has no say, whatever its gradient."""
+    return torch.where(weight_N > 0, loss_N * weight_N, torch.zeros_like(loss_N)).sum()
 
 
 def _check_scores(scored: Sequence[ScoredRollout]) -> None:
@@ -296,8 +283,11 @@ def _check_scores(scored: Sequence[ScoredRollout]) -> None:
         )
 
 
-def _check_finite(token_loss: TokenLoss, batch: Batch, scored: Sequence[ScoredRollout]) -> None:
-    bad_BT = batch.keep_BT & ~torch.isfinite(token_loss.loss_BT.detach())
-    if bool(bad_BT.any()):
-        rows = sorted({scored[b].rollout.prompt.row for b in bad_BT.any(dim=-1).nonzero().flatten().tolist()})
+def _check_finite(token_loss: TokenLoss, scored: Sequence[ScoredRollout]) -> None:
+    bad_N = ~torch.isfinite(token_loss.loss_N.detach())
+    if bool(bad_N.any()):
+        ends = accumulate(len(one.rollout.token_ids) for one in scored)
+        bad = bad_N.nonzero().flatten()
+        found = torch.searchsorted(torch.tensor([*ends], device=bad.device), bad, right=True).tolist()
+        rows = sorted({scored[index].rollout.prompt.row for index in found})
         raise AnswerIsNo(f"the loss is not finite on rows {rows}: nothing was updated; lower optimizer.lr")

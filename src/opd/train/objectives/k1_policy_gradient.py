@@ -22,6 +22,7 @@ class K1PolicyGradient(TokenObjective):
     """loss = -min(ratio · A, clip(ratio) · A) with A = -clamp(log student - log teacher); and the reward's beside."""
 
     takes_reward: ClassVar[bool] = True
+    terms: ClassVar[tuple[str, ...]] = ("k1", "reward")
 
     clip: PositiveFloat = 0.2
     """The ratio counts within 1 ± clip; with one update a step it is 1, and this never acts."""
@@ -31,26 +32,27 @@ class K1PolicyGradient(TokenObjective):
     """Nats; a token that the teacher finds impossible must not own the step."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
-        k1_BT = student.logp_BT.detach() - batch.teacher_logp_BT
-        teacher_BT = -k1_BT.clamp(-self.largest_k1, self.largest_k1)
-        loss_BT = self._clipped(student.ratio_BT, teacher_BT) + self._clipped(student.ratio_BT, batch.advantage_BT)
+        k1_N = student.logp_N.detach() - batch.teacher_logp_N
+        teacher_N = -k1_N.clamp(-self.largest_k1, self.largest_k1)
+        terms_N = {
+            "k1": self._clipped(student.ratio_N, teacher_N),
+            "reward": self._clipped(student.ratio_N, batch.advantage_N),
+        }
         return TokenLoss(
-            loss_BT=loss_BT,
-            metrics_BT={
-                "clamped": (k1_BT.abs() > self.largest_k1).to(k1_BT.dtype),
-                "ratio": student.ratio_BT.detach(),
-                # squares of the two gradients by the token's log-probability, at ratio 1: which of them rules?
-                "k1_squared": teacher_BT.square(),
-                "advantage_squared": batch.advantage_BT.square(),
+            loss_N=terms_N["k1"] + terms_N["reward"],
+            metrics_N={
+                "clamped": (k1_N.abs() > self.largest_k1).to(k1_N.dtype),
+                "ratio": student.ratio_N.detach(),
             },
+            terms_N=terms_N,
         )
 
-    def _clipped(self, ratio_BT: torch.Tensor, advantage_BT: torch.Tensor) -> torch.Tensor:
-        clipped_BT = ratio_BT.clamp(1 - self.clip, 1 + self.clip)
-        loss_BT = -torch.minimum(ratio_BT * advantage_BT, clipped_BT * advantage_BT)
+    def _clipped(self, ratio_N: torch.Tensor, advantage_N: torch.Tensor) -> torch.Tensor:
+        clipped_N = ratio_N.clamp(1 - self.clip, 1 + self.clip)
+        loss_N = -torch.minimum(ratio_N * advantage_N, clipped_N * advantage_N)
         if self.dual_clip is None:
-            return loss_BT
-        return torch.where(advantage_BT < 0, torch.minimum(loss_BT, -self.dual_clip * advantage_BT), loss_BT)
+            return loss_N
+        return torch.where(advantage_N < 0, torch.minimum(loss_N, -self.dual_clip * advantage_N), loss_N)
 
 
 OBJECTIVE = K1PolicyGradient

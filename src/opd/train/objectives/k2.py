@@ -20,13 +20,11 @@ class K2(TokenObjective):
     """Nats; beyond it the loss grows linearly."""
 
     def __call__(self, student: StudentView, batch: Batch) -> TokenLoss:
-        k1_BT = student.logp_BT - batch.teacher_logp_BT
-        loss_BT = torch.nn.functional.huber_loss(
-            k1_BT, torch.zeros_like(k1_BT), delta=self.largest_k1, reduction="none"
-        )
+        k1_N = student.logp_N - batch.teacher_logp_N
+        loss_N = torch.nn.functional.huber_loss(k1_N, torch.zeros_like(k1_N), delta=self.largest_k1, reduction="none")
         return TokenLoss(
-            loss_BT=loss_BT,
-            metrics_BT={"clamped": (k1_BT.detach().abs() > self.largest_k1).to(k1_BT.dtype)},
+            loss_N=loss_N,
+            metrics_N={"clamped": (k1_N.detach().abs() > self.largest_k1).to(k1_N.dtype)},
         )
 
 

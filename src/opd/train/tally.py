@@ -1,0 +1,69 @@
+"""What one update came to: sums over a step's micro-batches, on their way to means.
+
+Shapes: N response tokens.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import torch
+
+from opd.records.metrics import Gap
+from opd.train.batch import Batch
+from opd.train.objective import TokenLoss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateStats:
+    """What one update came to; `loss` is a mean over the trained tokens of the step, the rest over all of them."""
+
+    loss: float
+    kl: float
+    surprise: float
+    gap: Gap
+    gradient_norm: float
+    learning_rate: float
+    trained_tokens: int
+    objective: dict[str, float]
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Sums so far; the loss goes over trained tokens, everything else over all."""
+
+    tokens: int
+    trained_tokens: int
+    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    largest_gap: float = 0.0
+
+    def add(self, logp_N: torch.Tensor, token_loss: TokenLoss, weight_N: torch.Tensor, batch: Batch) -> None:
+        """The tokens of one more micro-batch are in the sums."""
+        gap_N = logp_N - batch.behaviour_logp_N
+        values = {
+            "loss": token_loss.loss_N.detach() * weight_N,
+            "kl": logp_N - batch.teacher_logp_N,
+            "surprise": -logp_N,
+            "gap": gap_N.abs(),
+            "k3": torch.expm1(gap_N) - gap_N,
+        } | {f"objective/{name}": value_N for name, value_N in token_loss.metrics_N.items()}
+        for name, value_N in values.items():
+            self.sums[name] += float(value_N.double().sum())
+        self.largest_gap = max(self.largest_gap, float(gap_N.abs().max()))
+
+    def stats(self, *, gradient_norm: float, learning_rate: float, term_norms: dict[str, float]) -> UpdateStats:
+        """The means; `term_norms` are reported with what the objective reports."""
+        loss = self.sums.pop("loss") / max(1, self.trained_tokens)
+        means = {name: total / self.tokens for name, total in self.sums.items()}
+        objective = {
+            name.removeprefix("objective/"): mean for name, mean in means.items() if name.startswith("objective/")
+        }
+        return UpdateStats(
+            loss=loss,
+            kl=means["kl"],
+            surprise=means["surprise"],
+            gap=Gap(mean=means["gap"], largest=self.largest_gap, k3=means["k3"]),
+            gradient_norm=gradient_norm,
+            learning_rate=learning_rate,
+            trained_tokens=self.trained_tokens,
+            objective=objective | {f"gradient_norm_{name}": norm for name, norm in term_norms.items()},
+        )
