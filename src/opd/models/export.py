@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from opd.models.adapters import has_adapters, plain_weights
 from opd.models.load import LanguageModel, check_model_directory
 from opd.records.errors import AnswerIsNo
 
@@ -28,7 +29,8 @@ def export(model: LanguageModel, folder: Path) -> None:
     from safetensors import SafetensorError
 
     try:
-        model.module.save_pretrained(folder)
+        plain = plain_weights(model.module) if has_adapters(model.module) else None
+        model.module.save_pretrained(folder, state_dict=plain)
         (folder / "generation_config.json").unlink(missing_ok=True)  # the model's own, if it has one, is copied
         for path in model.path.iterdir():
             if path.is_file() and any(map(path.match, _AS_THEY_WERE)):

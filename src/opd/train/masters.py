@@ -11,10 +11,10 @@ import torch
 
 
 class Masters:
-    """The masters of a module's parameters; a tied parameter counts once."""
+    """The masters of a module's trained parameters; a tied parameter counts once, a frozen one not at all."""
 
     def __init__(self, module: Any) -> None:
-        named = dict(module.named_parameters())
+        named = {name: one for name, one in module.named_parameters() if one.requires_grad}
         self._pairs = [(parameter, _master(parameter)) for parameter in named.values()]
         self._names = list(named)
         for parameter, master in self._pairs:

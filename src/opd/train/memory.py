@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from pydantic import NonNegativeInt
 
+from opd.models.adapters import LoraSettings
 from opd.models.load import find_model
 from opd.models.weights import parameters_in
 from opd.records.errors import AskedWrongly
@@ -121,13 +122,13 @@ def memory_parts(recipe: Recipe, load: Load, *, device: str, student: Found, tea
     parts = [Part(name="libraries and workspace", bytes=CONTEXT_BYTES[device])]
     width, teacher_width = WIDTHS[recipe.student.dtype], WIDTHS[recipe.teacher.dtype]
     if student.parameters is not None:
-        parts += _trained(recipe.student.dtype, student.parameters)
+        parts += _trained(recipe.student.dtype, student.parameters, trained_parameters(recipe, student))
     if teacher.parameters is not None:
         parts.append(Part(name="teacher's weights", bytes=teacher_width * teacher.parameters))
     if student.shape is not None:
         matrices = HEAD_MATRICES[isinstance(recipe.objective, Divergence)]
         parts += _sampling(student.shape, load, width=width)
-        parts += _updating(student.shape, load, width=width, matrices=matrices)
+        parts += _updating(recipe, student.shape, load, matrices=matrices)
     if teacher.shape is not None:
         parts += _scoring(teacher.shape, load, width=teacher_width)
     return parts
@@ -141,14 +142,38 @@ def peak(parts: list[Part], *, device: str) -> int:
     return math.ceil(SLACK[device] * (resident + largest))
 
 
-def state_bytes(settings: ModelSettings, parameters: int, *, trained: bool) -> int:
-    """Bytes of a model's weights and, when it is trained, of masters, gradients and AdamW's two moments.
+def state_bytes(settings: ModelSettings, parameters: int, *, trained: int) -> int:
+    """Bytes of a model's weights and, for as many numbers as are trained, of masters, gradients and AdamW's moments.
 
     All of them are float32 when the model computes in bfloat16; otherwise the weights are their own masters.
     """
-    if not trained:
-        return WIDTHS[settings.dtype] * parameters
-    return sum(part.bytes for part in _trained(settings.dtype, parameters))
+    return sum(part.bytes for part in _trained(settings.dtype, parameters, trained))
+
+
+def trained_parameters(recipe: Recipe, student: Found) -> int:
+    """How many numbers the optimizer moves: all of the student's, or those of its adapters.
+
+    Adapters of layers that are not named as in Llama and Qwen aren't counted.
+    """
+    assert student.parameters is not None, "asked only where it is known"
+    if recipe.lora is None or student.shape is None:
+        return student.parameters
+    return adapter_parameters(recipe.lora, student.shape)
+
+
+def adapter_parameters(lora: LoraSettings, shape: Shape) -> int:
+    """Numbers of the adapters: rank × (in + out) for each matrix that has one."""
+    queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    sizes = {
+        "q_proj": shape.hidden + queries,
+        "k_proj": shape.hidden + keys,
+        "v_proj": shape.hidden + keys,
+        "o_proj": queries + shape.hidden,
+        "gate_proj": shape.hidden + shape.inner,
+        "up_proj": shape.hidden + shape.inner,
+        "down_proj": shape.inner + shape.hidden,
+    }
+    return shape.layers * lora.rank * sum(size for name, size in sizes.items() if name in (lora.targets or sizes))
 
 
 def layer_bytes(shape: Shape, *, width: int) -> int:
@@ -180,16 +205,16 @@ def read_shape(config: Mapping[str, Any]) -> Shape | None:
         return None
 
 
-def _trained(dtype: str, parameters: int) -> list[Part]:
+def _trained(dtype: str, parameters: int, trained: int) -> list[Part]:
     width = WIDTHS[dtype]
     state = max(width, 4)
     parts = [
         Part(name="student's weights", bytes=width * parameters),
-        Part(name="AdamW's two moments", bytes=2 * state * parameters),
-        Part(name="gradients", bytes=state * parameters, phase="update"),
+        Part(name="AdamW's two moments", bytes=2 * state * trained),
+        Part(name="gradients", bytes=state * trained, phase="update"),
     ]
     if width < 4:
-        parts.insert(1, Part(name="float32 master weights", bytes=state * parameters))
+        parts.insert(1, Part(name="float32 master weights", bytes=state * trained))
     return parts
 
 
@@ -211,12 +236,18 @@ def _scoring(shape: Shape, load: Load, *, width: int) -> list[Part]:
     ]
 
 
-def _updating(shape: Shape, load: Load, *, width: int, matrices: int) -> list[Part]:
-    kept = load.micro_batch_tokens * (shape.layers * layer_bytes(shape, width=width) + 3 * width * shape.hidden)
+def _updating(recipe: Recipe, shape: Shape, load: Load, *, matrices: int) -> list[Part]:
+    width = WIDTHS[recipe.student.dtype]
+    layer = layer_bytes(shape, width=width)
+    # computed again: the input of each layer, and one layer whole
+    layers = shape.layers * width * shape.hidden + layer if recipe.machine.recompute_layers else shape.layers * layer
+    kept = load.micro_batch_tokens * (layers + 3 * width * shape.hidden)
     passing = load.micro_batch_tokens * 4 * (shape.inner + shape.hidden) * width  # gradients of the layer at hand
-    return [
+    parts = [
         Part(name="activations of a micro-batch", bytes=kept + passing, phase="update"),
         Part(name="logits of a chunk", bytes=load.chunk_tokens * shape.rows * 4 * matrices, phase="update"),
-        # the sum so far and that of the chunk at hand
-        Part(name="gradient of the head", bytes=2 * shape.rows * shape.hidden * width, phase="update"),
     ]
+    if recipe.lora is None:
+        # the sum so far and that of the chunk at hand
+        parts.append(Part(name="gradient of the head", bytes=2 * shape.rows * shape.hidden * width, phase="update"))
+    return parts

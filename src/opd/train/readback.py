@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
+from opd.models.adapters import plain_weights
 from opd.models.load import LanguageModel
 from opd.records.errors import AnswerIsNo
 
@@ -18,7 +19,7 @@ def check_readback(model: LanguageModel, folder: Path) -> None:
 
     Raises `AnswerIsNo` that names the tensor.
     """
-    expected: dict[str, torch.Tensor] = dict(model.module.state_dict())
+    expected = plain_weights(model.module)
     found: set[str] = set()
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, framework="pt") as file:

@@ -1,0 +1,111 @@
+"""A run that trains adapters: what moves, what is published, and that it goes on after a stop."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from opd.records.files import read_lines, tree
+from opd.records.metrics import StopCause
+from opd.train.memory import adapter_parameters, load_of, look, memory_parts, read_shape, trained_parameters
+from opd.train.recipe import Recipe, build
+from opd.train.resume import find_start
+from opd.train.run import prepare, run
+from opd.train.state import States
+
+pytest.importorskip("peft", reason="peft is not installed: pip install 'opd[lora]'")
+
+LORA = ("lora.rank=2", "optimizer.lr=1e-2", "save.every=2", "budget.steps=4")
+
+
+def go(recipe: Recipe, out: Path, **how) -> None:
+    start = find_start(recipe, out) if (out / "recipe.json").exists() else None
+    run(recipe, prepare(recipe, out, start=start), out, start=start, **how)
+
+
+@pytest.fixture
+def finished(make_recipe, tmp_path: Path) -> Path:
+    go(make_recipe(*LORA), tmp_path / "whole")
+    return tmp_path / "whole"
+
+
+def test_a_checkpoint_is_the_start_plus_a_product_of_the_rank(finished: Path, random_models: Path) -> None:
+    """Layer by layer, by singular values; what has no adapter is the start's, bit for bit."""
+    start = load_file(random_models / "student" / "model.safetensors")
+    found = load_file(finished / "checkpoint-4" / "model.safetensors")
+    assert found.keys() == start.keys()
+    moved = {name for name in start if not torch.equal(found[name], start[name])}
+    assert {name.removesuffix(".weight").rpartition(".")[2] for name in moved} == {
+        "q_proj",
+        "k_proj",
+        "v_proj",
+        "o_proj",
+        "gate_proj",
+        "up_proj",
+        "down_proj",
+    }
+    for name in moved:
+        values = torch.linalg.svdvals(found[name].double() - start[name].double())
+        assert values[1] > 0
+        assert values[2] < 1e-5 * values[0]  # float32 rounding of the sum
+
+
+def test_the_state_holds_the_adapters_alone(finished: Path) -> None:
+    (state,) = States(finished).whole()
+    names = [name for name in load_file(state / "state.safetensors") if name.startswith("master/")]
+    assert names
+    assert all(".lora_" in name for name in names)
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits(finished: Path, make_recipe, tmp_path: Path) -> None:
+    asked = iter([False, True, False, False, False])
+    recipe = make_recipe(*LORA)
+    go(recipe, tmp_path / "stopped", interrupted=lambda: next(asked))
+    go(recipe, tmp_path / "stopped")
+    for name in ("checkpoint-4", "rollouts"):
+        assert tree(tmp_path / "stopped" / name) == tree(finished / name)
+
+
+def test_sampler_and_update_both_see_the_adapters(finished: Path) -> None:
+    """A sampler of the bare start would lie further from the trainer with every step."""
+    gaps = [line["gap"]["largest"] for line in read_lines(finished / "metrics.jsonl")]
+    kls = [line["kl"] for line in read_lines(finished / "metrics.jsonl")]
+    assert max(gaps) < 1e-4
+    assert kls[0] != kls[-1]
+
+
+def test_the_plan_counts_the_adapters_as_they_are(make_recipe) -> None:
+    for sets in ((), ('lora.targets=["q_proj","down_proj"]',)):
+        recipe = make_recipe("lora.rank=3", *sets)
+        parts = build(recipe)
+        trained = sum(one.numel() for one in parts.student.module.parameters() if one.requires_grad)
+        shape = read_shape(parts.student.module.config.to_dict())
+        assert adapter_parameters(recipe.lora, shape) == trained == trained_parameters(recipe, look(recipe.student))
+
+
+def test_gradients_and_moments_are_planned_for_what_is_trained(make_recipe) -> None:
+    parts = {}
+    for name, sets in (("all", ()), ("lora", ("lora.rank=1",))):
+        recipe = make_recipe(*sets)
+        student = look(recipe.student)
+        found = memory_parts(recipe, load_of(recipe, prompt_tokens=8), device="cpu", student=student, teacher=student)
+        parts[name] = {part.name: part.bytes for part in found}
+    for name in ("gradients", "AdamW's two moments"):
+        assert parts["lora"][name] < parts["all"][name] / 10
+    assert "gradient of the head" in parts["all"]
+    assert "gradient of the head" not in parts["lora"]
+
+
+def test_layers_that_are_computed_again_change_no_bit_of_a_run(make_recipe, tmp_path: Path) -> None:
+    for recompute in ("true", "false"):
+        go(make_recipe("budget.steps=2", f"machine.recompute_layers={recompute}"), tmp_path / recompute)
+    weights = [tree(tmp_path / name / "checkpoint-2")["model.safetensors"] for name in ("true", "false")]
+    assert weights[0] == weights[1]
+
+
+def test_an_interrupted_adapter_run_ends_with_a_checkpoint(make_recipe, tmp_path: Path) -> None:
+    recipe = make_recipe(*LORA)
+    summary = run(recipe, prepare(recipe, tmp_path / "run"), tmp_path / "run", interrupted=lambda: True)
+    assert summary.stop is StopCause.INTERRUPTED
+    assert summary.checkpoints == ("checkpoint-1",)
