@@ -55,7 +55,15 @@ def steps(tree: Path, asked: argparse.Namespace) -> list[dict]:
     sets = [f"budget.steps={asked.steps}", f"save.every={asked.steps}", "save.rollouts=false", *asked.sets]
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "run"
-        command = [sys.executable, "-c", "from opd.cli.main import main; raise SystemExit(main())", "train", asked.recipe, "--out", str(out)]
+        command = [
+            sys.executable,
+            "-c",
+            "from opd.cli.main import main; raise SystemExit(main())",
+            "train",
+            asked.recipe,
+            "--out",
+            str(out),
+        ]
         command += [word for one in sets for word in ("--set", one)]
         environment = os.environ | {"PYTHONPATH": str(tree.resolve() / "src"), "OMP_NUM_THREADS": "1"}
         subprocess.run(command, check=True, env=environment, cwd=scratch, stdout=subprocess.DEVNULL)

@@ -31,6 +31,7 @@ RECIPE = {
     "save.every": 2,
     "save.state_every": 4,  # rarer, so that some kills leave checkpoints beyond the state
     "save.keep": 3,
+    "save.keep_best": 2,
 }
 TIMES = {"seconds", "peak_bytes"}
 
@@ -50,7 +51,7 @@ def result(out: Path) -> dict[str, Any]:
         "optimizer": {path.parent.name: tree(path.parent)[path.name] for path in out.glob("state/*/*.safetensors")},
         "rollouts": tree(out / "rollouts"),
         "metrics": [{key: value for key, value in line.items() if key not in TIMES} for line in lines],
-        "summary": {key: summary[key] for key in ("stop", "steps", "rows_seen", "checkpoints")},
+        "summary": {key: summary[key] for key in ("stop", "steps", "rows_seen", "checkpoints", "best")},
     }
 
 
@@ -112,7 +113,7 @@ def check_kills(
     numbers = random.Random(kills)
     counted = ended = 0
     for out, whole in killed(processes, folder, seconds=seconds, numbers=numbers):
-        newest = Checkpoints(out, keep=1).newest() if out.exists() else None
+        newest = Checkpoints(out).newest() if out.exists() else None
         if newest is not None:
             assert tree(newest)["model.safetensors"] == weights[newest.name]
             assert load_file(find_model(str(newest)) / "model.safetensors")

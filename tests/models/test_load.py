@@ -13,7 +13,14 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from opd.models.load import check_model_directory, find_model, load_model, model_digest
+from opd.models.load import (
+    check_model_directory,
+    find_model,
+    load_model,
+    load_tokenizer,
+    model_digest,
+    read_stop_ids,
+)
 from opd.records.errors import AskedWrongly
 from opd.tasks.arith_tiny.tokenizer import make_tokenizer
 
@@ -248,6 +255,14 @@ def test_a_response_may_end_with_any_of_the_ids_that_the_directory_names(
     edit(copy / "config.json", eos_token_id=in_config)
     edit(copy / "generation_config.json", eos_token_id=in_generation_config)
     assert load_model(copy, dtype="float32", device="cpu").stop_ids == stops
+    assert read_stop_ids(copy, load_tokenizer(copy)) == stops  # without the weights
+
+
+def test_without_generation_settings_a_response_ends_as_the_configuration_says(copy):
+    (copy / "generation_config.json").unlink()
+    edit(copy / "config.json", eos_token_id=[4, 5])
+    assert load_model(copy, dtype="float32", device="cpu").stop_ids == {4, 5, 306}
+    assert read_stop_ids(copy, load_tokenizer(copy)) == {4, 5, 306}
 
 
 # --- identity -------------------------------------------------------------------------------------------

@@ -48,6 +48,18 @@ def test_a_record_comes_back_from_its_json_as_it_was(record):
     assert validated(type(record), json.loads(line), source="metrics.jsonl, line 1") == record
 
 
+def test_a_line_and_a_summary_of_an_older_version_are_read():
+    """What was added since has a value that says that nothing is known of it."""
+    line, summary = STEP.resolved(), SUMMARY.resolved()
+    for name in ("reward", "first_token_kl", "first_token_distance", "eos_teacher_logp", "warnings"):
+        del line[name]
+    for name in ("resumed_from", "best", "student", "teacher", "notes"):
+        del summary[name]
+    assert validated(StepMetrics, line, source="metrics.jsonl") == STEP
+    assert (STEP.reward, STEP.first_token_kl, STEP.eos_teacher_logp, STEP.warnings) == (None, None, None, ())
+    assert validated(RunSummary, summary, source="run.json") == SUMMARY
+
+
 @pytest.mark.parametrize("undefined", [float("nan"), float("inf")])
 @pytest.mark.parametrize("field", ["loss", "kl", "gradient_norm", "cut_short"])
 def test_an_undefined_figure_makes_no_record(field, undefined):

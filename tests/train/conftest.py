@@ -12,6 +12,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from opd.models.load import LanguageModel, load_model
+from opd.records.metrics import Gap, StepMetrics
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.records.settings import read
 from opd.train.recipe import Recipe
@@ -19,6 +20,7 @@ from opd.train.recipe import Recipe
 Load = Callable[..., LanguageModel]
 MakeRecipe = Callable[..., Recipe]
 MakeScored = Callable[..., list[ScoredRollout]]
+MakeLine = Callable[..., StepMetrics]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,35 @@ def optimizer_steps() -> Watch:
             hook.remove()
 
     return watch
+
+
+@pytest.fixture(scope="session")
+def make_line() -> MakeLine:
+    """`make_line(3, kl=0.5)`: the line of step 3, with nothing in it that looks wrong."""
+
+    def make(step: int, **values: object) -> StepMetrics:
+        plain = StepMetrics(
+            step=step,
+            loss=0.0,
+            kl=0.0,
+            clamped=0.0,
+            gradient_norm=1.0,
+            learning_rate=1e-3,
+            rollouts=4,
+            trained_tokens=10,
+            mean_tokens=2.5,
+            surprise=1.0,
+            cut_short=0.0,
+            repeated=0.0,
+            rows_seen=2,
+            gap=Gap(mean=0.0, largest=0.0, k3=0.0),
+            objective={},
+            peak_bytes=1,
+            seconds={"total": 1.0},
+        )
+        return plain.model_copy(update=values)
+
+    return make
 
 
 def _ids(numbers: random.Random, count: int) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from opd.models.load import LanguageModel, find_model
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import is_complete
 from opd.train.checkpoint import Checkpoints
+from opd.train.retention import Retention
 
 
 @dataclass
@@ -24,19 +25,19 @@ class Module:
     full: bool = False
     complete_while_saving: list[list[str]] = field(default_factory=list)
 
-    def save_pretrained(self, folder: Path) -> None:
+    def save_pretrained(self, folder: Path, **options: Any) -> None:
         self.complete_while_saving.append(names(self.run))
         if self.full:
             (folder / "model.safetensors").write_bytes(b"half of it")
             raise OSError(errno.ENOSPC, "No space left on device")
-        self.real.save_pretrained(folder)
+        self.real.save_pretrained(folder, **options)
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.real.state_dict()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
 
 
 def names(run: Path) -> list[str]:
-    return [path.name for path in Checkpoints(run, keep=1).complete()]
+    return [path.name for path in Checkpoints(run).complete()]
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def student(load, tmp_path: Path) -> LanguageModel:
 
 
 def save(run: Path, student: LanguageModel, *steps: int, keep: int = 3) -> list[Path]:
-    checkpoints = Checkpoints(run, keep=keep)
+    checkpoints = Checkpoints(run, Retention(keep=keep))
     return [checkpoints.save(student, step=step, recipe_digest="d1gest") for step in steps]
 
 
@@ -57,7 +58,7 @@ def test_a_checkpoint_is_a_whole_model_directory_that_says_where_it_came_from(
     assert folder == tmp_path / "checkpoint-20"
     assert is_complete(folder)
     assert find_model(str(folder)) == folder
-    assert json.loads((folder / "opd.json").read_text()) == {"step": 20, "recipe": "d1gest"}
+    assert json.loads((folder / "opd.json").read_text()) == {"step": 20, "recipe": "d1gest", "means": None}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-20"]
 
 

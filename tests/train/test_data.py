@@ -11,7 +11,7 @@ import pytest
 
 from opd.records.errors import AskedWrongly
 from opd.tasks.arith_tiny.tokenizer import make_tokenizer
-from opd.train.data import DataSettings, check_data, read_prompts
+from opd.train.data import DataSettings, check_data, check_repeats, read_prompts
 from opd.train.rows import read_rows
 
 ROWS = [
@@ -191,3 +191,36 @@ def test_real_problems_come_back_from_their_tokens(shared: Path, tokenizer: Any)
     assert len(prompts) == 500
     for prompt in prompts:
         assert tokenizer.decode(prompt.token_ids) == f"<bos><User>{prompt.problem}<Assistant><think>\n"
+
+
+REPEATED = [
+    *({"problem": f"Compute {n}.", "answer": "1"} for n in range(60)),
+    {"problem": "Compute $7$.", "answer": "7"},
+]
+
+
+def test_more_than_one_percent_of_repeated_problems_is_refused_with_a_pair_of_rows(
+    tmp_path: Path, tokenizer: Any
+) -> None:
+    """E62: the filter and the numbers of the rows are those of the file."""
+    rows = [
+        {"problem": "Compute 7.", "answer": "7", "part": "other"},
+        *({**row, "part": "train"} for row in REPEATED),
+    ]
+    settings = DataSettings(path=str(jsonl(tmp_path, rows)), where={"part": "train"})
+    with pytest.raises(AskedWrongly) as refusal:
+        check_repeats(settings, read_prompts(settings, tokenizer))
+    said = str(refusal.value)
+    assert "1 of 61 problems (1.6%) repeat an earlier one but for spelling" in said
+    assert "row 61 asks what row 8 does ('Compute $7$.'" in said
+    assert "`opd data dedupe`" in said
+    assert 'data.repeats = "allow"' in said
+
+
+def test_repeated_problems_are_counted_where_they_are_allowed_or_few(tmp_path: Path, tokenizer: Any) -> None:
+    """E62."""
+    allowed = DataSettings(path=str(jsonl(tmp_path, REPEATED)), repeats="allow")
+    assert check_repeats(allowed, read_prompts(allowed, tokenizer)).repeated == 1
+    few = [*REPEATED, *({"problem": f"Compute {n}+{n}.", "answer": "1"} for n in range(40))]
+    settings = DataSettings(path=str(jsonl(tmp_path, few)))
+    assert check_repeats(settings, read_prompts(settings, tokenizer)).repeated == 1

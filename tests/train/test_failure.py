@@ -21,6 +21,7 @@ from opd.train.checkpoint import Checkpoints
 from opd.train.readback import check_readback
 from opd.train.recipe import Parts, Recipe
 from opd.train.resume import find_start
+from opd.train.retention import Retention
 from opd.train.retries import retried
 from opd.train.run import prepare, run
 
@@ -36,11 +37,11 @@ class Flaky:
         self._real = real
         self._numbers = list(numbers)
 
-    def save_pretrained(self, folder: Path) -> None:
+    def save_pretrained(self, folder: Path, **options: Any) -> None:
         if self._numbers:
             (folder / "half.safetensors").write_bytes(b"half of it")
             raise system_error(self._numbers.pop(0), str(folder / "half.safetensors"))
-        self._real.save_pretrained(folder)
+        self._real.save_pretrained(folder, **options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -51,7 +52,7 @@ def flaky(student: LanguageModel, *numbers: int) -> LanguageModel:
 
 
 def checkpoints(run: Path) -> Checkpoints:
-    return Checkpoints(run, keep=3, pauses_seconds=(0.0, 0.0))
+    return Checkpoints(run, Retention(keep=3), pauses_seconds=(0.0, 0.0))
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ECOMM, errno.ESTALE])
@@ -279,8 +280,8 @@ def test_an_export_with_a_head_of_its_own_is_read_back(untied_model: Path, tmp_p
 class Lying(Flaky):
     """A module whose file is whole and holds one other bit than it does."""
 
-    def save_pretrained(self, folder: Path) -> None:
-        super().save_pretrained(folder)
+    def save_pretrained(self, folder: Path, **options: Any) -> None:
+        super().save_pretrained(folder, **options)
         damage(folder, lambda tensors: tensors[NORM].view(torch.int32)[0].add_(1))
 
 
@@ -353,8 +354,8 @@ def test_experts_that_are_fused_in_memory_are_read_back_as_a_whole(tmp_path: Pat
 # --- which checkpoints stay ----------------------------------------------------------------------------
 
 
-def kept(run: Path, student: LanguageModel, *steps: int, **settings: Any) -> list[str]:
-    archive = Checkpoints(run, pauses_seconds=(), **settings)
+def kept(run: Path, student: LanguageModel, *steps: int, resumed: bool = False, **settings: Any) -> list[str]:
+    archive = Checkpoints(run, Retention(**settings), resumed=resumed, pauses_seconds=())
     for step in steps:
         archive.save(student, step=step, recipe_digest="d")
     return [path.name.removeprefix("checkpoint-") for path in archive.complete()]
@@ -385,9 +386,9 @@ def test_what_an_earlier_try_left_beyond_goes_when_the_next_one_is_whole(
 
 def test_an_equal_checkpoint_stays_and_another_one_is_replaced(load, tmp_path: Path) -> None:
     student = load(dtype="float32")
-    (folder,) = [Checkpoints(tmp_path, keep=1).save(student, step=5, recipe_digest="d")]
+    (folder,) = [Checkpoints(tmp_path).save(student, step=5, recipe_digest="d")]
     inode = (folder / "model.safetensors").stat().st_ino
-    again = Checkpoints(tmp_path, keep=1, resumed=True)
+    again = Checkpoints(tmp_path, resumed=True)
     again.save(student, step=5, recipe_digest="d")
     assert (folder / "model.safetensors").stat().st_ino == inode
     student.module.get_decoder().norm.weight.data.add_(1.0)
@@ -399,7 +400,7 @@ def test_an_equal_checkpoint_stays_and_another_one_is_replaced(load, tmp_path: P
 def test_a_checkpoint_whose_replacement_a_crash_cut_short_is_there_after_tidying(
     small: LanguageModel, tmp_path: Path
 ) -> None:
-    archive = Checkpoints(tmp_path, keep=1)
+    archive = Checkpoints(tmp_path)
     archive.save(small, step=5, recipe_digest="d").rename(tmp_path / "again-checkpoint-5")
     archive.tidy()
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-5"]

@@ -1,6 +1,7 @@
 """What is said before step one: everything that is missing, at once, and what the run will see."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -9,10 +10,22 @@ import pytest
 import torch
 
 from opd.models.machine import memory_bytes
+from opd.records.places import recipe_path
 from opd.records.rollouts import Prompt
+from opd.records.settings import read
+from opd.train.corpus.duplicates import repetition
 from opd.train.memory import GIB
-from opd.train.notes import evaluation_notes, notes, prompt_notes, rehearsal_notes, template_notes
+from opd.train.notes import (
+    evaluation_notes,
+    notes,
+    packing_notes,
+    prompt_notes,
+    rehearsal_notes,
+    repetition_notes,
+    template_notes,
+)
 from opd.train.plan import forecast_of, lacks, make_plan
+from opd.train.recipe import Recipe
 from opd.train.rehearsal import Rehearsal
 
 REFERENCE = 1_777_088_000  # parameters of the reference student and teacher, head untied
@@ -156,16 +169,45 @@ def test_doubled_braces_in_the_rows_are_counted_and_nested_ones_are_not() -> Non
     assert note.startswith("data: 1 of 3 problems hold doubled braces ({{)")
 
 
-def test_prompts_that_come_again_are_counted_beyond_one_in_a_hundred() -> None:
+def test_problems_that_repeat_are_counted_and_the_cure_is_named_beyond_one_in_a_hundred() -> None:
     """E62."""
     different = [str(number) for number in range(200)]
-    assert prompt_notes(prompts(*different, "7", "8")) == []
-    (note,) = prompt_notes(prompts(*different, "7", "8", "9"))
-    assert note.startswith("data: 3 of 203 prompts stood in an earlier row")
+    assert repetition_notes(repetition(different)) == []
+    assert repetition_notes(None) == []
+    (note,) = repetition_notes(repetition([*different, "7", "8"]))
+    assert note == "data: 2 of 202 problems (1.0%) repeat an earlier one but for spelling"
+    (note,) = repetition_notes(repetition([*different, "7", "8", "9"]))
+    assert note.startswith("data: 3 of 203 problems")
+    assert note.endswith("opd data dedupe keeps the first of each")
+
+
+def test_a_plan_of_repeated_problems_cannot_work_unless_they_are_allowed(make_recipe, tmp_path: Path) -> None:
+    """E62: with the models here and without, and the plan counts them either way."""
+    data = tmp_path / "again.jsonl"
+    row = json.dumps({"problem": "Compute 1+1.", "answer": "2"})
+    data.write_text(f"{row}\n{row}\n")
+    for sets in ([], ["student.model=./none"]):
+        recipe = make_recipe(f"data.path={data}", *sets)
+        plan = make_plan(recipe, out=tmp_path)
+        assert (plan.rows, plan.different) == (2, 1)
+        assert [fault for fault in plan.lacks if "row 1 asks what row 0 does" in fault]
+        assert not [note for note in plan.notes if "repeat" in note]  # once is enough
+        allowed = make_plan(make_recipe(f"data.path={data}", *sets, "data.repeats=allow"), out=tmp_path)
+        assert not [fault for fault in allowed.lacks if "row 1" in fault]
+        assert [note for note in allowed.notes if note.startswith("data: 1 of 2 problems (50.0%) repeat")]
 
 
 class Tokenizer(NamedTuple):
     chat_template: str
+
+
+def test_a_model_whose_padding_is_computed_is_named_with_the_reason(load) -> None:
+    student = load()
+    padded = replace(student, unpackable="NotImplementedError: attention with sliding_window")
+    assert packing_notes(student, student) == []
+    assert packing_notes(student, padded) == [
+        "the teacher is computed over padded rectangles: NotImplementedError: attention with sliding_window"
+    ]
 
 
 def test_templates_that_differ_are_said_with_what_differs() -> None:
@@ -210,6 +252,8 @@ def test_a_reserve_shorter_than_a_save_and_saves_that_never_come_are_said(make_r
     assert "after 50 steps: 25.0% of the rows" in short
     assert "a save takes 5.0 s" in late
     assert "take 1,000 s of max_wall_seconds = 600" in seldom
+    (end,) = rehearsal_notes(make_recipe(), rehearsal(eos_teacher_logp=-14.0), steps=3, rows=7)
+    assert "end of sequence -14.0 nats" in end  # E23
     enough = make_recipe("save.every=10", "budget.max_wall_seconds=600.0", "budget.reserve_seconds=6.0")
     assert rehearsal_notes(enough, rehearsal(), steps=3, rows=400) == []
 
@@ -225,6 +269,8 @@ def test_a_plan_counts_rows_tokens_and_disk(make_recipe, tmp_path: Path) -> None
     assert disk["trainer states, 2 at once"] == 2 * 12 * parameters
     assert plan.lacks == ()
     assert not (tmp_path / "not").exists()
+    best = make_plan(make_recipe("budget.steps=30", "save.every=5", "save.keep_best=9"), out=tmp_path)
+    assert best.disk.parts[0].name == "checkpoints, 7 at once"  # there are six in all, and one in the making
 
 
 def test_a_disk_that_is_too_small_and_a_context_that_is_too_short_are_in_the_way(
@@ -254,3 +300,16 @@ def test_a_rehearsed_plan_has_times_and_an_end(make_recipe, tmp_path: Path) -> N
     assert plan.forecast.steps == 3
     assert any("reserve" in note for note in plan.notes)
     json.dumps(plan.resolved(), allow_nan=False)
+
+
+@pytest.mark.patient
+@pytest.mark.parametrize("name", ["opd_math_1p5b", "smollm2_dapo"])
+def test_the_recipes_on_the_reference_data_say_that_it_repeats_itself_and_are_not_refused_for_it(
+    name: str, shared: Path, tmp_path: Path
+) -> None:
+    """E62: 233 of 15,285 in another spelling, which the reference trains on."""
+    sets = [f"data.path={shared}/data/dapo_math_unique.jsonl"]
+    plan = make_plan(read(Recipe, recipe_path(name), sets=sets), out=tmp_path)
+    assert (plan.rows, plan.different) == (15_285, 15_052)
+    assert not [fault for fault in plan.lacks if "training data" in fault]
+    assert [note for note in plan.notes if note.startswith("data: 233 of 15,285 problems (1.5%) repeat")]

@@ -44,6 +44,11 @@ THERE_ARE = f"there are: {', '.join(names())}"
             ["budget.max_wall_seconds=60", "budget.reserve_seconds=60"],
             "budget: reserve_seconds = 60.0 leaves nothing of max_wall_seconds = 60.0",
         ),
+        (
+            ["save.keep_best=2", "save.best_by=reward"],
+            'save.best_by = "reward", and the recipe has no reward; add one, or choose kl or loss',
+        ),
+        (["save.best_by=accuracy"], "save.best_by = 'accuracy': input should be 'kl', 'loss' or 'reward'"),
         (["optimizer.lr=0"], "optimizer.lr = 0: input should be greater than 0"),
         (["optimizer.lr=nan"], "optimizer.lr = nan: input should be a finite number"),
         (["optimizer.betas=[0.9, 1.0]"], "optimizer.betas.1 = 1.0: input should be less than 1"),

@@ -21,7 +21,7 @@ def prompts(*lengths: int) -> list[Prompt]:
 def test_two_steps_at_the_limit_are_measured_and_nothing_stays(
     make_recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer_steps
 ) -> None:
-    """E48: AdamW has its moments when the second update begins."""
+    """E47, E48: the longest case is scored, and AdamW has its moments when the second update begins."""
     seen = []
     real = Updater.update
 

@@ -5,13 +5,17 @@ The tests here stop a run inside the process. tests/journeys/test_resume.py kill
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
+from opd.models.load import model_digest
 from opd.records.errors import AnswerIsNo, AskedWrongly
-from opd.records.files import alone, read_json, read_lines, tree
+from opd.records.files import alone, read_json, read_lines, tree, write_json
 from opd.records.metrics import RunSummary, StopCause
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Budget, BudgetSettings, Spent
@@ -22,6 +26,7 @@ from opd.train.run import prepare, run
 from opd.train.state import States
 
 TIMES = {"seconds", "peak_bytes"}
+SUMMARY = ("stop", "steps", "rows_seen", "checkpoints", "best", "student", "teacher")
 
 
 class Killed(BaseException):
@@ -57,7 +62,7 @@ def content(out: Path) -> dict[str, object]:
             {key: value for key, value in line.items() if key not in TIMES}
             for line in read_lines(out / "metrics.jsonl")
         ],
-        "rest": {key: read_json(out / "run.json")[key] for key in ("stop", "steps", "rows_seen", "checkpoints")},
+        "rest": {key: read_json(out / "run.json")[key] for key in SUMMARY},
     }
 
 
@@ -103,11 +108,56 @@ def test_a_run_may_be_stopped_again_and_again(recipe: Recipe, whole: Path, tmp_p
     out = tmp_path / "run"
     for _ in range(9):
         assert go(recipe, out, interrupt_at=1).stop is StopCause.INTERRUPTED
-        assert len(Checkpoints(out, keep=1).complete()) <= 3
+        assert len(Checkpoints(out).complete()) <= 3
     summary = go(recipe, out)
     assert summary.resumed_from == tuple(range(1, 10))
     assert content(out) == content(whole)
     assert sorted(path.name for path in out.glob("run-*.json")) == [f"run-{n}.json" for n in range(1, 10)]
+
+
+def kept_by_definition(out: Path, *, every: int, keep: int, keep_best: int) -> tuple[set[str], list[str]]:
+    """Names of the folders that stay, and of the best, worked out from `metrics.jsonl` alone."""
+    kl = [line["kl"] for line in read_lines(out / "metrics.jsonl")]
+    saved = list(range(every, len(kl) + 1, every))
+    means = {step: sum(map(Fraction, kl[step - every : step])) / every for step in saved}
+    best = sorted(saved, key=lambda step: (means[step], -step))[:keep_best]
+    ends = [] if saved[-1] == len(kl) else [len(kl)]
+    staying = {*[*saved, *ends][-keep:], *best}
+    return {f"checkpoint-{step}" for step in staying}, [f"checkpoint-{step}" for step in best]
+
+
+@pytest.mark.patient
+@pytest.mark.parametrize("tries", [[("interrupt", 3)], [("kill", 5)], [("kill", 2), ("interrupt", 5), ("kill", 3)]])
+def test_the_best_that_are_kept_are_those_of_the_uninterrupted_run(make_recipe, tmp_path: Path, tries) -> None:
+    """E64, H26: by the mean of kl since the checkpoint before; each says in its opd.json what it had."""
+    recipe = make_recipe(
+        "budget.steps=11",
+        "save.every=2",
+        "save.keep=1",
+        "save.keep_best=2",
+        "save.state_every=3",
+        "optimizer.lr=1e-2",
+    )
+    go(recipe, tmp_path / "whole")
+    staying, best = kept_by_definition(tmp_path / "whole", every=2, keep=1, keep_best=2)
+    assert {path.name for path in (tmp_path / "whole").glob("checkpoint-*")} == staying
+    assert not staying <= {"checkpoint-10", "checkpoint-11"}  # the newest alone would be others
+    out = tmp_path / "run"
+    for how, step in tries:
+        if how == "interrupt":
+            go(recipe, out, interrupt_at=step)
+        else:
+            with pytest.raises(Killed):
+                go(recipe, out, kill_at=step)
+    summary = go(recipe, out)
+    assert list(summary.best) == best
+    assert content(out) == content(tmp_path / "whole")
+    for name in best:
+        step = int(name.removeprefix("checkpoint-"))
+        lines = list(read_lines(out / "metrics.jsonl"))[step - 2 : step]
+        means = read_json(out / name / "opd.json")["means"]
+        assert means["first_step"] == step - 1
+        assert means["kl"] == pytest.approx(sum(line["kl"] for line in lines) / 2, rel=1e-12)
 
 
 def test_a_run_that_stops_at_the_end_of_an_epoch_has_steps_left(make_recipe, tmp_path: Path) -> None:
@@ -137,7 +187,7 @@ def test_states_may_be_rarer_than_checkpoints(make_recipe, tmp_path: Path) -> No
 
 
 def names(out: Path) -> list[str]:
-    return [path.name for path in Checkpoints(out, keep=1).complete()]
+    return [path.name for path in Checkpoints(out).complete()]
 
 
 def test_a_torn_line_and_half_made_folders_are_cleared_away(recipe: Recipe, whole: Path, tmp_path: Path) -> None:
@@ -235,16 +285,90 @@ def test_another_data_file_is_refused_with_both_digests(recipe: Recipe, tmp_path
     assert tree(out) == before
 
 
+@pytest.fixture
+def stopped(make_recipe, random_models: Path, tmp_path: Path) -> Recipe:
+    """The recipe of a run that was interrupted after two of its steps, on copies of the models."""
+    for role in ("student", "teacher"):
+        shutil.copytree(random_models / role, tmp_path / role)
+    recipe = make_recipe(*(f"{role}.model={tmp_path / role}" for role in ("student", "teacher")))
+    go(recipe, tmp_path / "run", interrupt_at=2)
+    return recipe
+
+
+def change_a_weight(folder: Path) -> str:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.norm.weight"][0] += 1.0
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return f"model.safetensors has SHA-256 {tree(folder)['model.safetensors']}, the run began with"
+
+
+def change_the_template(folder: Path) -> str:
+    with (folder / "chat_template.jinja").open("a") as file:
+        file.write(" ")
+    return "chat_template.jinja has SHA-256"
+
+
+def remove_a_file(folder: Path) -> str:
+    (folder / "generation_config.json").unlink()
+    return "generation_config.json is gone"
+
+
+def add_a_file(folder: Path) -> str:
+    (folder / "added_tokens.json").write_text("{}")
+    return "added_tokens.json is new"
+
+
+@pytest.mark.parametrize("role", ["student", "teacher"])
+@pytest.mark.parametrize("change", [change_a_weight, change_the_template, remove_a_file, add_a_file])
+def test_another_model_in_the_same_directory_is_refused_with_what_differs(
+    stopped: Recipe, tmp_path: Path, role: str, change: Callable[[Path], str]
+) -> None:
+    """E59, of models: the recipe is the same, and the student or the teacher is not."""
+    out = tmp_path / "run"
+    before = tree(out)
+    said = change(tmp_path / role)
+    with pytest.raises(AskedWrongly, match=rf"the {role} {tmp_path / role} has changed: {said}"):
+        go(stopped, out)
+    assert tree(out) == before
+
+
+def test_with_the_files_brought_back_the_run_goes_on(stopped: Recipe, tmp_path: Path, random_models: Path) -> None:
+    change_a_weight(tmp_path / "teacher")
+    with pytest.raises(AskedWrongly):
+        go(stopped, tmp_path / "run")
+    shutil.copy(random_models / "teacher" / "model.safetensors", tmp_path / "teacher")
+    (tmp_path / "teacher" / "README.md").write_text("makes no other model")
+    summary = go(stopped, tmp_path / "run")
+    assert summary.steps == 3
+    assert summary.student == model_digest(random_models / "student")
+
+
+def test_a_state_that_names_no_models_is_gone_on_from(stopped: Recipe, tmp_path: Path) -> None:
+    """Older versions did not write them."""
+    (folder,) = States(tmp_path / "run").whole()
+    values = read_json(folder / "state.json")
+    del values["origins"]
+    write_json(folder / "state.json", values)
+    write_json(folder / ".complete", {"files": tree(folder)})
+    change_a_weight(tmp_path / "teacher")
+    assert go(stopped, tmp_path / "run").steps == 3
+
+
 @pytest.mark.parametrize(
     ("sets", "refused"),
     [
         (["machine.threads=2", "machine.micro_batch_tokens=99"], []),
         (["budget.steps=11"], []),
         (["budget.reserve_seconds=1"], []),
+        (
+            ["data.repeats=allow"],
+            [],
+        ),  # a run of an older version may go on with rows that a new one has to be told of
         (["budget.max_wall_seconds=50"], ["budget.max_wall_seconds = 50.0, the run has null"]),
         (["budget.epochs=1"], ["budget.epochs = 1, the run has null"]),
         (["objective.clip=0.3"], ["objective.clip = 0.3, the run has 0.2"]),
         (["save.keep=9"], ["save.keep = 9, the run has 3"]),
+        (["save.keep_best=1"], ["save.keep_best = 1, the run has 0"]),
     ],
 )
 def test_the_machine_may_differ_and_the_budget_may_grow(make_recipe, sets: list[str], refused: list[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from opd.models.load import find_model
+from opd.models.load import find_model, model_digest
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import is_complete, read_json, read_lines, tree
 from opd.records.metrics import RunSummary
@@ -36,6 +36,9 @@ def test_a_run_leaves_all_that_it_was_and_came_to(make_recipe, tmp_path: Path) -
     assert read(RunSummary, out / "run.json") == summary
     assert read(Recipe, out / "recipe.json") == recipe
     assert summary.data == tree(tmp_path)["problems.jsonl"]
+    # as a score of either names it, so that the two can be told to be of one model
+    assert summary.student == model_digest(find_model(recipe.student.model))
+    assert summary.teacher == model_digest(find_model(recipe.teacher.model))
     assert sorted(path.name for path in (out / "rollouts").iterdir()) == [
         "step-000001.parquet",
         "step-000002.parquet",
@@ -51,7 +54,12 @@ def test_each_checkpoint_is_a_model_that_anyone_can_load(make_recipe, tmp_path: 
     checkpoint = out / "checkpoint-3"
     assert is_complete(checkpoint)
     assert find_model(str(checkpoint)) == checkpoint
-    assert read_json(checkpoint / "opd.json") == {"step": 3, "recipe": recipe.digest}
+    lines = list(read_lines(out / "metrics.jsonl"))
+    means = read_json(checkpoint / "opd.json").pop("means")
+    assert read_json(checkpoint / "opd.json") == {"step": 3, "recipe": recipe.digest, "means": means}
+    assert (means["first_step"], means["reward"]) == (1, None)
+    for name in ("kl", "loss"):
+        assert means[name] == pytest.approx(sum(line[name] for line in lines) / 3, rel=1e-12)
     model = AutoModelForCausalLM.from_pretrained(checkpoint, local_files_only=True)
     tokenizer = AutoTokenizer.from_pretrained(checkpoint, local_files_only=True)
     assert model.config.vocab_size == 320

@@ -16,7 +16,8 @@ from opd.records.rollouts import ScoredRollout
 from opd.train.batch import Batch
 from opd.train.objective import Objective, StudentView, TokenLoss, TokenObjective
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
-from opd.train.update import OptimizerSettings, Updater, UpdateStats
+from opd.train.tally import UpdateStats
+from opd.train.update import OptimizerSettings, Updater
 
 LENGTHS = (2, 6, 8, 3, 12, 1)
 SPLITS = (1, 16, 30, 10_000)  # positions of a micro-batch

@@ -37,7 +37,7 @@ def gradient_by_hand(
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("name", DIVERGENCES)
 def test_the_gradient_is_that_of_the_definition(load, make_scored, optimizer_steps, name, temperature) -> None:
-    """E3, E5, E9, E11 (a temperature is of both, in the chunked head as in the plain one): summed over the vocabulary and divided by the tokens of the step, and by nothing else."""
+    """E3, E5, E9, E11: summed over the vocabulary, divided by the tokens of the step, and by nothing else."""
     objective, student, teacher, scored = find(name)(), load(), load("teacher"), make_scored(LENGTHS)
     assert isinstance(objective, Divergence)
     expected = gradient_by_hand(objective, student, teacher, scored, temperature)

@@ -53,11 +53,23 @@ def test_the_frame_shows_everything_that_is_watched(metrics_of: MakeMetrics) -> 
     assert "█" in drawn, "the trend of the KL"
 
 
+def test_what_a_step_is_warned_of_stands_under_the_frame_and_behind_the_line(metrics_of: MakeMetrics) -> None:
+    warning = "the teacher gives the student's end of sequence -14.2 nats on average: " + "answers will grow " * 5
+    board = TrainBoard(total_steps=9, quiet=True)
+    board.step(metrics_of(1).model_copy(update={"warnings": (warning, "another")}))
+    drawn = frame(board)
+    assert max(len(line.rstrip()) for line in drawn.splitlines()) <= 80
+    shown = " ".join(drawn.split())
+    assert f"warning: {warning.strip()} warning: another" in shown
+    assert board.line().endswith(f"warning: {warning}  warning: another")
+    board.step(metrics_of(2))
+    assert "warning" not in frame(board) + board.line()
+
+
 def test_tokens_per_second_are_those_of_the_last_twenty_steps(metrics_of: MakeMetrics) -> None:
     board = TrainBoard(total_steps=50, quiet=True)
     for step in range(1, 31):
-        slow = metrics_of(step).resolved() | {"trained_tokens": 10 if step <= 10 else 2000}
-        board.step(StepMetrics(**slow))
+        board.step(metrics_of(step).model_copy(update={"trained_tokens": 10 if step <= 10 else 2000}))
     assert f"{20 * 2000 / (20 * 0.39):,.0f} tokens/s" in frame(board)
 
 
@@ -73,7 +85,7 @@ def test_the_frame_fits_eighty_columns_and_nothing_is_cut(
         clock.seconds += seconds
         times = dict.fromkeys(("sample", "score", "update", "save", "total"), seconds)
         wide = {"seconds": times, "loss": -123_456.789, "kl": -0.000123, "cut_short": 0.998, "mean_tokens": 12_288.0}
-        board.step(StepMetrics(**(metrics_of(step).resolved() | wide)))
+        board.step(metrics_of(step).model_copy(update=wide))
     drawn = frame(board)
     assert max(len(line.rstrip()) for line in drawn.splitlines()) <= 80
     assert "…" not in drawn

@@ -142,3 +142,25 @@ def test_a_warning_appears_above_the_frame(terminal: FakeTerminal, monkeypatch: 
     drawn = terminal.getvalue()
     assert "mind the gap" in drawn
     assert drawn.rindex("a frame") > drawn.index("mind the gap")
+
+
+def test_what_is_said_stays_above_the_frame_and_between_the_lines(terminal: FakeTerminal) -> None:
+    with screen(terminal) as shown:
+        shown.say("wandb was dropped [red]")
+    drawn = terminal.getvalue()
+    assert drawn.rindex("a frame") > drawn.index("wandb was dropped [red]")
+    pipe = io.StringIO()
+    with screen(pipe) as shown:
+        shown.changed()
+        shown.say("wandb was dropped [red]")
+    assert pipe.getvalue() == "a line\nwandb was dropped [red]\n"
+
+
+def test_what_is_said_to_nobody_does_not_end_the_run(terminal: FakeTerminal) -> None:
+    with screen(terminal, quiet=True) as shown:
+        shown.say("nothing")
+    assert terminal.getvalue() == ""
+    closed = io.StringIO()
+    with screen(closed) as shown:
+        closed.close()
+        shown.say("nothing")

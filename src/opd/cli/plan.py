@@ -29,7 +29,7 @@ def plan(recipe: str, sets: tuple[str, ...], out: Path, rehearse: bool, as_json:
 
     Nothing is created. Exit code 1: the run can't work here, and the plan says why.
     """
-    from opd.evaluate import benchmark
+    from opd.evaluate.benchmark import instructions
     from opd.records.errors import AnswerIsNo
     from opd.records.files import canonical_json
     from opd.records.places import recipe_path
@@ -37,9 +37,8 @@ def plan(recipe: str, sets: tuple[str, ...], out: Path, rehearse: bool, as_json:
     from opd.train.plan import make_plan
     from opd.train.recipe import Recipe
 
-    evaluations = {name: (one.data, one.prompt) for name in benchmark.names() for one in [benchmark.find(name)]}
     settings = read(Recipe, recipe_path(recipe), sets=sets)
-    made = make_plan(settings, out=out, evaluations=evaluations, rehearsed=rehearse)
+    made = make_plan(settings, out=out, evaluations=instructions(), rehearsed=rehearse)
     if as_json:
         click.echo(canonical_json(made.resolved()))
     else:
@@ -70,7 +69,8 @@ def _print(made: "Plan", *, name: str, rehearse: bool) -> None:
 def _amounts(made: "Plan", name: str) -> "Table":
     table = _table(name)
     if made.rows is not None and made.rows_seen is not None:
-        table.add_row("rows seen, at most", f"{made.rows_seen:,}", f"of {made.rows:,}")
+        repeated = "" if made.different == made.rows else f", {made.different:,} of them different problems"
+        table.add_row("rows seen, at most", f"{made.rows_seen:,}", f"of {made.rows:,}{repeated}")
         table.add_row("steps, at most", f"{made.steps:,}", "")
         table.add_row("tokens sampled, at most", f"{made.rollout_tokens:,}", "if every rollout reaches the limit")
     table.add_row("longest prompt", f"{made.prompt_tokens:,}", "tokens")

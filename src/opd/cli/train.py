@@ -29,11 +29,11 @@ def train(recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], qu
     file = _recipe_file(recipe, out, resume=resume)  # before the imports that take seconds
 
     from opd.cli.interrupt import Interrupt
+    from opd.evaluate.benchmark import instructions
     from opd.records.errors import AnswerIsNo
     from opd.records.metrics import StopCause
     from opd.records.settings import read
-    from opd.train.corpus.duplicates import duplicates_note
-    from opd.train.plan import notes
+    from opd.train.notes import notes_of
     from opd.train.recipe import Recipe
     from opd.train.resume import find_start, finished
     from opd.train.run import prepare, run
@@ -45,15 +45,24 @@ def train(recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], qu
         return
     start = find_start(settings, out) if resume else None
     parts = prepare(settings, out, start=start)
+    said = notes_of(settings, parts, evaluations=instructions())
     if not quiet:
-        repeats = duplicates_note([prompt.problem for prompt in parts.prompts])
-        for note in [*notes(settings, rows=len(parts.prompts)), *([repeats] if repeats else [])]:
+        for note in said:
             click.echo(note, err=True)
         if start:
             click.echo(f"going on after step {start.step}", err=True)
     board = TrainBoard(total_steps=settings.budget.steps, quiet=quiet)
     with Interrupt(unit="step") as interrupt, board:
-        summary = run(settings, parts, out, start=start, report=board.step, interrupted=interrupt.asked)
+        summary = run(
+            settings,
+            parts,
+            out,
+            start=start,
+            notes=said,
+            report=board.step,
+            interrupted=interrupt.asked,
+            warn=board.say,
+        )
     if not quiet:
         click.echo(_closing(summary, out))
     if summary.stop is StopCause.INTERRUPTED:

@@ -113,6 +113,11 @@ def find(name: str) -> Benchmark:
     return found
 
 
+def instructions() -> dict[str, tuple[str, str]]:
+    """By name, the data and the prompt of each benchmark: what a model that is trained will be asked."""
+    return {name: (one.data, one.prompt) for name in names() for one in [find(name)]}
+
+
 def read_questions(benchmark: Benchmark, data: Path | None = None) -> list[Question]:
     """The questions, in the order of the file; `data` says where the file is when it is elsewhere.
 

@@ -17,6 +17,7 @@ recurrent layers, positions of its own) runs as one rectangle that is padded on 
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -32,7 +33,8 @@ NAME = "opd_packed"
 LONGEST_OVER_SHORTEST = 2  # of the sequences in one rectangle
 _UNKNOWN = ("sliding_window", "softcap", "s_aux", "position_bias")  # would change attention, and are not done here
 # torch 2.11 takes fewer heads of keys than of queries without being told
-_GROUPED = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).parameters else {}
+_grouped: Any = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).parameters else {}
+_flash: Any = partial(varlen_attn, **_grouped)
 _TRIED = ((0, 3, 1, 2, 3), (2, 1, 0, 3), (1, 3, 0, 1, 2, 2, 1))  # three sequences of different lengths
 
 
@@ -146,16 +148,18 @@ def _attention(
 ) -> tuple[torch.Tensor, None]:
     """Attention's output [1, P, A, D], as transformers asks for it. Without a packing it is transformers' own."""
     if packing is None:
-        return sdpa_attention_forward(
+        plain: tuple[torch.Tensor, None] = sdpa_attention_forward(
             module, query_1APD, key_1APD, value_1APD, attention_mask, scaling=scaling, **others
         )
+        return plain
     for name in _UNKNOWN:
         if others.get(name) is not None:
             raise NotImplementedError(f"attention with {name}")
     return _apart(query_1APD, key_1APD, value_1APD, packing, scaling), None
 
 
-@torch.compiler.disable(recursive=True)  # compiled, it would be made anew for every set of lengths
+# Compiled, it would be made anew for every set of lengths.
+@torch.compiler.disable(recursive=True)  # type: ignore[untyped-decorator]
 def _apart(
     query_1APD: torch.Tensor,
     key_1APD: torch.Tensor,
@@ -177,8 +181,8 @@ def _by_flash(
     query_PAD: torch.Tensor, key_PAD: torch.Tensor, value_PAD: torch.Tensor, packing: Packing, scaling: float | None
 ) -> torch.Tensor:
     edges, longest = packing.edges, packing.longest
-    attended_PAD: torch.Tensor = varlen_attn(
-        query_PAD, key_PAD, value_PAD, edges, edges, longest, longest, scale=scaling, window_size=(-1, 0), **_GROUPED
+    attended_PAD: torch.Tensor = _flash(
+        query_PAD, key_PAD, value_PAD, edges, edges, longest, longest, scale=scaling, window_size=(-1, 0)
     )
     return attended_PAD
 

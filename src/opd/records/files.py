@@ -42,10 +42,14 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def files_in(folder: Path) -> list[Path]:
+    """Every regular file under a folder, in order; the mark itself is left out."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != COMPLETE)
+
+
 def tree(folder: Path) -> dict[str, str]:
-    """The digest of every regular file under a folder, by its relative path; the mark itself is left out."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != COMPLETE)
-    return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
+    """The digest of each of these files, by its relative path."""
+    return {path.relative_to(folder).as_posix(): sha256(path) for path in files_in(folder)}
 
 
 @contextmanager

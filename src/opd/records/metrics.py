@@ -55,6 +55,16 @@ class StepMetrics(Settings):
     """Peak device memory (GPU) or resident set (CPU) so far."""
     seconds: dict[str, float]
     """By phase: sample, score, update, save, total."""
+    reward: float | None = None
+    """Mean task reward of the rollouts that have one; null where none has."""
+    first_token_kl: float | None = None
+    """Mean of log student - log teacher (the sampler's and the scorer's) at the first token of each rollout, nats."""
+    first_token_distance: float | None = None
+    """Median of |log student - log teacher| at the first token, nats: large where the two begin differently."""
+    eos_teacher_logp: float | None = None
+    """Mean log-probability (nats) that the teacher gives the student's end of sequence; null where none ended."""
+    warnings: tuple[str, ...] = ()
+    """What looks wrong in this step, worked out from this line and those before it."""
 
 
 class StopCause(StrEnum):
@@ -87,3 +97,11 @@ class RunSummary(Settings):
     """Device, versions and threads."""
     resumed_from: tuple[int, ...] = ()
     """Steps at which the run was taken up again; empty for one that ran in one go."""
+    best: tuple[str, ...] = ()
+    """Those of `checkpoints` that `save.keep_best` keeps, best first; the opd.json of each has the means."""
+    student: str | None = None
+    """Digest of the directory that the student began from, as a score of it names it; null in older runs."""
+    teacher: str | None = None
+    """Digest of the teacher's directory."""
+    notes: tuple[str, ...] = ()
+    """What was said before step one."""

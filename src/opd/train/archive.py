@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from opd.models.machine import describe
+from opd.records.files import digest, read_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
 from opd.records.rollout_table import table_path, write_table
 from opd.records.rollouts import ScoredRollout
+from opd.records.settings import validated
+from opd.train.alarms import warnings_of
 from opd.train.checkpoint import Checkpoints
 from opd.train.recipe import Parts, Recipe
 from opd.train.resume import Start
+from opd.train.retention import Means, means_of
 from opd.train.retries import retried
 from opd.train.state import States, TrainerState
 
@@ -22,25 +26,29 @@ class Archive:
     """The files of one run; `start` is where it goes on, if it was taken up again."""
 
     def __init__(self, out: Path, recipe: Recipe, parts: Parts, *, start: Start | None) -> None:
-        save = recipe.save
         self._out = out
         self._recipe = recipe
         self._parts = parts
         self._states = States(out)
-        self._checkpoints = Checkpoints(
-            out, keep=save.keep, keep_every=save.keep_every, every=save.every, resumed=start is not None
-        )
+        self._checkpoints = Checkpoints(out, recipe.save.retention, resumed=start is not None)
         self._resumed_from = start.resumed_from if start else ()
+        self._lines = _lines(out / "metrics.jsonl") if start else []
 
-    def keep(self, line: StepMetrics, scored: Sequence[ScoredRollout], *, ends: bool) -> None:
-        """All that is due after the step of this line is on the disk; `ends`: the run ends with it."""
+    def keep(self, line: StepMetrics, scored: Sequence[ScoredRollout], *, ends: bool) -> StepMetrics:
+        """The line with its warnings, now that all that is due after its step is on the disk.
+
+        `ends`: the run ends with it.
+        """
         save, step = self._recipe.save, line.step
+        line = line.model_copy(update={"warnings": warnings_of(line, self._lines)})
+        self._lines.append(line)
         if save.rollouts:
             retried(lambda: write_table(table_path(self._out, step), scored))
         if ends or step % save.every == 0:
             self._checkpoint(step)
         if save.state_due(step, ends=ends):
             self._states.save(self._state(line), self._parts.updater.state())
+        return line
 
     def ended(self, step: int, *, last_step: int) -> StopCause | None:
         """Why there is no step after this one, which is where a resumed run goes on; its checkpoint is there then."""
@@ -69,17 +77,28 @@ class Archive:
             checkpoints=tuple(path.name for path in self._checkpoints.complete()),
             machine=describe(parts.device),
             resumed_from=self._resumed_from,
+            best=tuple(path.name for path in self._checkpoints.best(self._means())),
+            student=digest(parts.origins.student),
+            teacher=digest(parts.origins.teacher),
         )
 
     def _checkpoint(self, step: int) -> None:
-        self._checkpoints.save(self._parts.student, step=step, recipe_digest=self._recipe.digest)
+        self._checkpoints.save(self._parts.student, step=step, recipe_digest=self._recipe.digest, means=self._means())
+
+    def _means(self) -> dict[int, Means]:
+        return means_of(self._lines, every=self._recipe.save.every)
 
     def _state(self, metrics: StepMetrics) -> TrainerState:
         return TrainerState(
             step=metrics.step,
             recipe=self._recipe.digest,
             data=self._parts.data_sha256,
+            origins=self._parts.origins,
             spent=self._parts.budget.spent,
             metrics=metrics,
             resumed_from=self._resumed_from,
         )
+
+
+def _lines(path: Path) -> list[StepMetrics]:
+    return [validated(StepMetrics, line, source=str(path)) for line in read_lines(path)]

@@ -7,7 +7,7 @@ Before one is published, its weights are read back from the disk and compared wi
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from opd.models.export import export
@@ -16,34 +16,32 @@ from opd.records.errors import AnswerIsNo
 from opd.records.failures import errno_name, errno_of
 from opd.records.files import discard, is_complete, publish, read_json, tree, write_json
 from opd.train.readback import check_readback
+from opd.train.retention import Means, Retention
 from opd.train.retries import PAUSES_SECONDS, retried
 
 _NAME = re.compile(r"checkpoint-(\d+)")
 _AGAIN = "again-"
+_NEWEST = Retention(keep=1)
 
 
 class Checkpoints:
     """The checkpoints of a run's folder.
 
-    `keep` newest stay, and the multiples of `keep_every`. Steps that are no multiple of `every` were the end of an
-    earlier try: they go with the next save, so that a resumed run keeps what an uninterrupted one would. With
+    `retention` says which stay when another one is saved. Steps that are no multiple of its `every` were the end of
+    an earlier try: they go with the next save, so that a resumed run keeps what an uninterrupted one would. With
     `resumed`, what an earlier try left at or beyond a step is replaced when that step is saved.
     """
 
     def __init__(
         self,
         run: Path,
+        retention: Retention = _NEWEST,
         *,
-        keep: int,
-        keep_every: int | None = None,
-        every: int = 1,
         resumed: bool = False,
         pauses_seconds: Sequence[float] = PAUSES_SECONDS,
     ) -> None:
         self._run = run
-        self._keep = keep
-        self._keep_every = keep_every
-        self._every = every
+        self._retention = retention
         self._resumed = resumed
         self._pauses_seconds = pauses_seconds
 
@@ -54,6 +52,11 @@ class Checkpoints:
     def newest(self) -> Path | None:
         """The one of the greatest step, or None."""
         return next(reversed(self.complete()), None)
+
+    def best(self, means: Mapping[int, Means]) -> list[Path]:
+        """Those that stay for being the best by these means, best first."""
+        found = self._by_step()
+        return [found[step] for step in self._retention.best(found, means=means)]
 
     def check(self, step: int) -> Path:
         """The folder of a step's checkpoint, when every file of it is what was published.
@@ -67,11 +70,16 @@ class Checkpoints:
             raise AnswerIsNo(f"{folder} is damaged: its files are not those that its .complete names")
         return folder
 
-    def save(self, student: LanguageModel, *, step: int, recipe_digest: str) -> Path:
+    def save(
+        self, student: LanguageModel, *, step: int, recipe_digest: str, means: Mapping[int, Means] | None = None
+    ) -> Path:
         """The folder of the new checkpoint; those that need not be kept are gone.
 
-        Raises `AnswerIsNo` when it could not be written, naming the newest that is whole.
+        `means` are those of this step and the ones before, by which the best are told. Raises `AnswerIsNo` when it
+        could not be written, naming the newest that is whole.
         """
+        means = means or {}
+        own = means[step].resolved() if step in means else None
         folder = self._folder(step)
         again = self._resumed and folder.exists()
         fresh = folder.with_name(f"{_AGAIN}{folder.name}") if again else folder
@@ -80,7 +88,7 @@ class Checkpoints:
             with publish(fresh) as partial:
                 export(student, partial)
                 check_readback(student, partial)
-                write_json(partial / "opd.json", {"step": step, "recipe": recipe_digest})
+                write_json(partial / "opd.json", {"step": step, "recipe": recipe_digest, "means": own})
 
         try:
             retried(write, pauses_seconds=self._pauses_seconds)
@@ -88,7 +96,7 @@ class Checkpoints:
             raise self._failed(folder, error) from error
         if again:
             _replace(folder, fresh)
-        self._retire(step)
+        self._retire(step, means)
         return folder
 
     def tidy(self) -> None:
@@ -107,15 +115,13 @@ class Checkpoints:
         found = [(int(match[1]), path) for path in self._run.iterdir() if (match := _NAME.fullmatch(path.name))]
         return {step: path for step, path in sorted(found) if is_complete(path)}
 
-    def _retire(self, newest: int) -> None:
+    def _retire(self, newest: int, means: Mapping[int, Means]) -> None:
         """Removes what need not be kept, now that the checkpoint of step `newest` is whole."""
         found = self._by_step()
-        regular = [step for step in found if step <= newest and (step % self._every == 0 or step == newest)]
-        kept = set(regular[-self._keep :])
+        staying = self._retention.staying(found, newest=newest, means=means)
         for step, folder in found.items():
             left_over = step > newest and not self._resumed  # not ours to judge
-            milestone = self._keep_every is not None and step % self._keep_every == 0 and step <= newest
-            if step not in kept and not milestone and not left_over:
+            if step not in staying and not left_over:
                 discard(folder)
 
     def _failed(self, folder: Path, error: Exception) -> AnswerIsNo:

@@ -4,6 +4,7 @@ JSON Lines or parquet; a row has at least a problem and an answer. A row is name
 that a filter changes no row's sampling noise.
 """
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,10 @@ from opd.records.files import sha256
 from opd.records.places import locate
 from opd.records.rollouts import Prompt
 from opd.records.settings import Settings
+from opd.train.corpus.duplicates import Repetition, repetition
 from opd.train.rows import read_rows
+
+SHOWN = 60  # characters of a problem in a message
 
 
 class DataSettings(Settings):
@@ -39,6 +43,8 @@ class DataSettings(Settings):
     """Longest prompt, template included. A prompt is never cut."""
     too_long: Literal["refuse", "drop"] = "refuse"
     """What happens to a row whose prompt is longer: the run does not start, or goes without the row."""
+    repeats: Literal["refuse", "allow"] = "refuse"
+    """Whether more than 1 % of the problems may repeat an earlier one, which is then trained on that much more."""
 
 
 def check_data(settings: DataSettings) -> Path:
@@ -51,34 +57,64 @@ def check_data(settings: DataSettings) -> Path:
     return path
 
 
+def numbered_rows(settings: DataSettings) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows that the filter leaves, in the order of the file, each with its place there.
+
+    Raises `AskedWrongly` when a row lacks the text of its problem or its answer.
+    """
+    for row, values in enumerate(read_rows(check_data(settings))):
+        if any(values.get(field) != value for field, value in settings.where.items()):
+            continue
+        for field in (settings.problem_field, settings.answer_field):
+            if not isinstance(values.get(field), str):
+                raise AskedWrongly(
+                    f"row {row} of {settings.path}: no text in field {field!r}; it has {sorted(values)}"
+                )
+        yield row, values
+
+
 def read_prompts(settings: DataSettings, tokenizer: Any) -> list[Prompt]:
     """The prompts, in the order of the file.
 
     Raises `AskedWrongly` when there are none, a field is missing, or a prompt is too long and may not be dropped.
     """
-    path = check_data(settings)
     prompts: list[Prompt] = []
-    for row, values in enumerate(read_rows(path)):
-        if any(values.get(field) != value for field, value in settings.where.items()):
-            continue
+    for row, values in numbered_rows(settings):
         prompt = _prompt(settings, tokenizer, row, values)
         if len(prompt.token_ids) <= settings.limit_prompt_tokens:
             prompts.append(prompt)
         elif settings.too_long == "refuse":
             raise AskedWrongly(
-                f"row {row} of {path}: its prompt has {len(prompt.token_ids)} tokens, the limit is "
+                f"row {row} of {settings.path}: its prompt has {len(prompt.token_ids)} tokens, the limit is "
                 f'{settings.limit_prompt_tokens}; raise data.limit_prompt_tokens, or set data.too_long = "drop"'
             )
     if not prompts:
         filtered = f" that has {settings.where}" if settings.where else ""
-        raise AskedWrongly(f"{path} has no row{filtered} to train on")
+        raise AskedWrongly(f"{settings.path} has no row{filtered} to train on")
     return prompts
 
 
+def check_repeats(settings: DataSettings, prompts: Sequence[Prompt]) -> Repetition:
+    """How often the prompts repeat themselves; `AskedWrongly` when that is more than the settings allow."""
+    problems = [(prompt.row, prompt.problem) for prompt in prompts]
+    found = repetition([text for _, text in problems])
+    if fault := repeats_fault(settings, problems, found):
+        raise AskedWrongly(fault)
+    return found
+
+
+def repeats_fault(settings: DataSettings, problems: Sequence[tuple[int, str]], found: Repetition) -> str | None:
+    """Why these problems, with their rows, are not to be trained on as they are; None when they are (faults E62)."""
+    if settings.repeats == "allow" or not found.accidental or found.example is None:
+        return None
+    (row, text), (first, _) = (problems[place] for place in found.example)
+    return (
+        f"data {settings.path!r}: {found}; row {row} asks what row {first} does ({text[:SHOWN]!r}…). "
+        '`opd data dedupe` keeps the first of each; or set data.repeats = "allow"'
+    )
+
+
 def _prompt(settings: DataSettings, tokenizer: Any, row: int, values: dict[str, Any]) -> Prompt:
-    for field in (settings.problem_field, settings.answer_field):
-        if not isinstance(values.get(field), str):
-            raise AskedWrongly(f"row {row} of {settings.path}: no text in field {field!r}; it has {sorted(values)}")
     problem = values[settings.problem_field]
     return Prompt(
         row=row,

@@ -1,20 +1,22 @@
 """The loop: rows → prompts → rollouts → scores → update → checkpoint → metrics, top to bottom."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from opd.models.machine import peak_bytes
 from opd.records.files import append_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
-from opd.records.rollouts import Rollout
+from opd.records.rollouts import ScoredRollout
+from opd.train.alarms import edges
 from opd.train.archive import Archive
 from opd.train.clock import Phases, Progress
 from opd.train.credit import repetition_onset
 from opd.train.recipe import Parts, Recipe
 from opd.train.resume import Start
-from opd.train.update import UpdateStats
+from opd.train.tally import UpdateStats
 
 
 def train(
@@ -62,8 +64,16 @@ def train(
         budget.stepped(phases.total())
         cause = budget.cause(step, last_step=last_step) or (StopCause.INTERRUPTED if interrupted() else None)
         with phases.phase("save"):
-            line = step_metrics(step, stats, rollouts, rows_seen=len(seen), phases=phases, device=parts.device)
-            archive.keep(line, scored, ends=cause is not None)
+            line = step_metrics(
+                step,
+                stats,
+                scored,
+                stop_ids=parts.student.stop_ids,
+                rows_seen=len(seen),
+                phases=phases,
+                device=parts.device,
+            )
+            line = archive.keep(line, scored, ends=cause is not None)
         budget.saved(phases.seconds["save"])
         metrics = line.model_copy(update={"seconds": phases.with_total()})
         append_lines(out / "metrics.jsonl", [metrics.resolved()])
@@ -72,10 +82,20 @@ def train(
 
 
 def step_metrics(
-    step: int, stats: UpdateStats, rollouts: Sequence[Rollout], *, rows_seen: int, phases: Phases, device: str
+    step: int,
+    stats: UpdateStats,
+    scored: Sequence[ScoredRollout],
+    *,
+    stop_ids: Collection[int],
+    rows_seen: int,
+    phases: Phases,
+    device: str,
 ) -> StepMetrics:
-    """The line of a step."""
+    """The line of a step, without its warnings."""
     objective = dict(stats.objective)
+    rollouts = [one.rollout for one in scored]
+    rewards = [one.reward for one in scored if one.reward is not None]
+    at_edges = edges(scored, stop_ids=stop_ids)
     return StepMetrics(
         step=step,
         loss=stats.loss,
@@ -94,6 +114,10 @@ def step_metrics(
         objective=objective,
         peak_bytes=peak_bytes(device),
         seconds=phases.with_total(),
+        reward=fmean(rewards) if rewards else None,
+        first_token_kl=at_edges.first_token_kl,
+        first_token_distance=at_edges.first_token_distance,
+        eos_teacher_logp=at_edges.eos_teacher_logp,
     )
 
 

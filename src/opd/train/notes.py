@@ -4,20 +4,65 @@ are easily overlooked. None of it stops a run; what must not be is refused where
 
 import difflib
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opd.models.chat import PROBLEM
+from opd.models.load import LanguageModel
 from opd.records.places import SHIPPED
 from opd.records.rollouts import Prompt
+from opd.train.alarms import ending_note
+from opd.train.corpus.duplicates import Repetition
 from opd.train.order import PromptOrder
-from opd.train.recipe import Recipe
+from opd.train.recipe import Parts, Recipe
 from opd.train.rehearsal import Rehearsal
 
 BOX = "\\boxed"
 DIFFERENT_LINES = 6  # of two templates that are shown
-COMMON_DUPLICATES = 0.01  # share of prompts
+
+Evaluations = Mapping[str, tuple[str, str]]  # the data and the prompt of each benchmark, by name
+
+
+def all_notes(
+    recipe: Recipe,
+    *,
+    rows: int | None,
+    prompts: Sequence[Prompt],
+    repetition: Repetition | None,
+    tokenizers: tuple[Any, Any] | None,
+    evaluations: Evaluations,
+) -> list[str]:
+    """All that can be said without a rehearsal: `opd plan` and `opd train` say the same.
+
+    `tokenizers` are the student's and the teacher's. What is not known before models are there is empty or None.
+    """
+    said = [*notes(recipe, rows=rows), *prompt_notes(prompts)]
+    if recipe.data.repeats == "allow" or repetition is None or not repetition.accidental:  # else it is refused
+        said += repetition_notes(repetition)
+    said += evaluation_notes(recipe, evaluations)
+    return said + (template_notes(*tokenizers) if tokenizers else [])
+
+
+def notes_of(recipe: Recipe, parts: Parts, *, evaluations: Evaluations) -> list[str]:
+    """All that is said before step one of a run with these parts."""
+    said = all_notes(
+        recipe,
+        rows=len(parts.prompts),
+        prompts=parts.prompts,
+        repetition=parts.repetition,
+        tokenizers=(parts.student.tokenizer, parts.teacher.tokenizer),
+        evaluations=evaluations,
+    )
+    return said + packing_notes(parts.student, parts.teacher)
+
+
+def packing_notes(student: LanguageModel, teacher: LanguageModel) -> list[str]:
+    """Which of the two can't take sequences end to end, and why: its padding is computed too."""
+    return [
+        f"the {role} is computed over padded rectangles: {model.unpackable}"
+        for role, model in (("student", student), ("teacher", teacher))
+        if model.unpackable is not None
+    ]
 
 
 def notes(recipe: Recipe, *, rows: int | None) -> list[str]:
@@ -30,23 +75,26 @@ def notes(recipe: Recipe, *, rows: int | None) -> list[str]:
 
 
 def prompt_notes(prompts: Sequence[Prompt]) -> list[str]:
-    """What the rows themselves show: doubled braces, and prompts that come more than once (faults E38, E62)."""
-    said = []
-    if doubled := sum("{{" in prompt.problem for prompt in prompts):  # "}}" closes two of LaTeX's groups
-        said.append(
-            f"data: {doubled:,} of {len(prompts):,} problems hold doubled braces ({{{{), which reach the model as "
-            "they are; a template that was never filled in leaves them"
-        )
-    counts = Counter(prompt.token_ids for prompt in prompts)
-    again = len(prompts) - len(counts)
-    if again > COMMON_DUPLICATES * len(prompts):
-        said.append(
-            f"data: {again:,} of {len(prompts):,} prompts stood in an earlier row; opd data dedupe leaves them out"
-        )
-    return said
+    """What the rows themselves show: doubled braces (faults E38)."""
+    doubled = sum("{{" in prompt.problem for prompt in prompts)  # "}}" closes two of LaTeX's groups
+    if not doubled:
+        return []
+    note = (
+        f"data: {doubled:,} of {len(prompts):,} problems hold doubled braces ({{{{), which reach the model as they "
+        "are; a template that was never filled in leaves them"
+    )
+    return [note]
 
 
-def evaluation_notes(recipe: Recipe, evaluations: Mapping[str, tuple[str, str]]) -> list[str]:
+def repetition_notes(repetition: Repetition | None) -> list[str]:
+    """How many different problems there are, where they are fewer than the rows (faults E62)."""
+    if repetition is None or not repetition.repeated:
+        return []
+    more = "; each is trained on that much more often, and opd data dedupe keeps the first of each"
+    return [f"data: {repetition}{more if repetition.accidental else ''}"]
+
+
+def evaluation_notes(recipe: Recipe, evaluations: Evaluations) -> list[str]:
     """Whether the student is trained on another instruction than it is evaluated on (faults E38).
 
     `evaluations` has the data and the prompt of each benchmark by name. Data that ship with a task are evaluated by
@@ -103,6 +151,8 @@ def rehearsal_notes(recipe: Recipe, rehearsal: Rehearsal, *, steps: int, rows: i
             f"save.every = {recipe.save.every} steps take {between:,.0f} s of max_wall_seconds = {limit:,.0f}: "
             "nothing is saved before the end; lower save.every"
         )
+    if ending := ending_note(rehearsal.eos_teacher_logp):
+        said.append(ending)
     return said
 
 
@@ -139,7 +189,7 @@ def _reward(recipe: Recipe) -> list[str]:
     beside = "" if clamp is None else f", beside the teacher's of at most {clamp:g}"
     note = (
         f"the task reward adds up to {reward.weight * largest:.2g} to a token's advantage (reward.weight = "
-        f"{reward.weight:g}){beside}; the metrics' advantage_squared and k1_squared say which of them rules"
+        f"{reward.weight:g}){beside}; the metrics' gradient_norm_k1 and gradient_norm_reward say which of them rules"
     )
     return [note]
 

@@ -6,27 +6,39 @@ and what a person should know before spending the time.
 
 import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from opd.models.load import load_tokenizer
+from opd.models.adapters import missing_library
+from opd.models.load import load_tokenizer, read_stop_ids
 from opd.models.machine import device_meant, memory_bytes
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.rollouts import Prompt
 from opd.records.settings import Settings
 from opd.train.clock import SLACK
-from opd.train.data import check_data, read_prompts
-from opd.train.memory import GIB, WIDTHS, Found, Part, load_of, look, memory_parts, peak, state_bytes
-from opd.train.notes import evaluation_notes, notes, prompt_notes, rehearsal_notes, template_notes
+from opd.train.corpus.duplicates import Repetition, repetition
+from opd.train.data import check_data, numbered_rows, read_prompts, repeats_fault
+from opd.train.memory import (
+    GIB,
+    WIDTHS,
+    Found,
+    Part,
+    load_of,
+    look,
+    memory_parts,
+    peak,
+    state_bytes,
+    trained_parameters,
+)
+from opd.train.notes import Evaluations, all_notes, rehearsal_notes
+from opd.train.pairing import Speaker, mismatch
 from opd.train.recipe import Recipe
 from opd.train.rehearsal import Rehearsal, rehearse
-from opd.train.rows import read_rows
-
-__all__ = ["Plan", "lacks", "make_plan", "notes"]
+from opd.train.sink import lacking
 
 TOKEN_BYTES = 12  # of a rollout's table: id, student's and teacher's log-probability; a packed one has 8 to 12
 
@@ -68,6 +80,8 @@ class Plan(Settings):
     """At most; null without data."""
     rows: int | None
     """To train on; null without data."""
+    different: int | None
+    """Of them, problems that differ in more than spelling."""
     rows_seen: int | None
     """Of them, at most."""
     prompt_tokens: int
@@ -93,13 +107,16 @@ class _Survey:
     student_tokenizer: Any = None
     teacher_tokenizer: Any = None
     prompts: list[Prompt] = field(default_factory=list)
-    rows: int | None = None
+    repetition: Repetition | None = None
     faults: list[str] = field(default_factory=list)
 
+    @property
+    def rows(self) -> int | None:
+        """To train on; None where they can't be read."""
+        return self.repetition.problems if self.repetition else None
 
-def make_plan(
-    recipe: Recipe, *, out: Path, evaluations: Mapping[str, tuple[str, str]] | None = None, rehearsed: bool = False
-) -> Plan:
+
+def make_plan(recipe: Recipe, *, out: Path, evaluations: Evaluations | None = None, rehearsed: bool = False) -> Plan:
     """The plan of a run in the folder `out`, which need not be there.
 
     `evaluations` are the data and the prompt of each benchmark, by name. `rehearsed` asks for two real steps where
@@ -127,6 +144,7 @@ def make_plan(
         device=device,
         steps=steps,
         rows=survey.rows,
+        different=survey.repetition.problems - survey.repetition.repeated if survey.repetition else None,
         rows_seen=rows_seen,
         prompt_tokens=prompt_tokens,
         rollout_tokens=tokens,
@@ -172,6 +190,8 @@ def _missing(recipe: Recipe, student: Found, teacher: Found) -> list[str]:
         None if teacher.fault is None else f"teacher: {teacher.fault}",
         _fault(lambda: check_data(recipe.data), "training data"),
         _least_memory(recipe, student, teacher),
+        *lacking(recipe.sinks),
+        None if recipe.lora is None else missing_library(),
     ]
     return [fault for fault in missing if fault]
 
@@ -182,31 +202,30 @@ def _survey(recipe: Recipe) -> _Survey:
         found.student_tokenizer = load_tokenizer(found.student.folder)
     if found.teacher.folder is not None:
         found.teacher_tokenizer = load_tokenizer(found.teacher.folder)
-    if found.student.here and found.teacher.here:
-        found.faults += _different_tokens(found.student_tokenizer, found.teacher_tokenizer)
+    if found.student.folder is not None and found.teacher.folder is not None:
+        pair = ((found.student.folder, found.student_tokenizer), (found.teacher.folder, found.teacher_tokenizer))
+        speakers = (Speaker(tokenizer=one, stop_ids=read_stop_ids(folder, one)) for folder, one in pair)
+        found.faults += [f"models: {fault}" for fault in [mismatch(*speakers)] if fault]
     if _fault(lambda: check_data(recipe.data), "data") is None:
         try:
-            if found.student.here:
-                found.prompts = read_prompts(recipe.data, found.student_tokenizer)
-                found.rows = len(found.prompts)
-            else:
-                wanted = recipe.data.where.items()
-                rows = read_rows(check_data(recipe.data))
-                found.rows = sum(all(row.get(key) == value for key, value in wanted) for row in rows)
+            _survey_data(recipe, found)
         except AskedWrongly as error:
             found.faults.append(f"training data: {error}")
     found.faults += _too_long(recipe, found)
     return found
 
 
-def _different_tokens(student: Any, teacher: Any) -> list[str]:
-    if student.get_vocab() != teacher.get_vocab():
-        return ["models: student and teacher have different vocabularies; use a pair with one tokenizer"]
-    if student.eos_token_id != teacher.eos_token_id:
-        return [
-            f"models: student ends with {student.eos_token!r}, teacher with {teacher.eos_token!r}; make them agree"
-        ]
-    return []
+def _survey_data(recipe: Recipe, found: _Survey) -> None:
+    """What the rows are; as prompts where there is a tokenizer for it."""
+    data = recipe.data
+    if found.student.here:
+        found.prompts = read_prompts(data, found.student_tokenizer)
+        problems = [(prompt.row, prompt.problem) for prompt in found.prompts]
+    else:
+        problems = [(row, values[data.problem_field]) for row, values in numbered_rows(data)]
+    found.repetition = repetition([text for _, text in problems])
+    if fault := repeats_fault(data, problems, found.repetition):
+        raise AskedWrongly(fault)
 
 
 def _too_long(recipe: Recipe, survey: _Survey) -> list[str]:
@@ -250,7 +269,7 @@ def _disk_space(recipe: Recipe, student: Found, place: Path, *, steps: int, prom
     count = student.parameters
     parts = []
     if count is not None:
-        regular = min(save.keep, math.ceil(steps / save.every)) + 1
+        regular = min(save.keep + save.keep_best, math.ceil(steps / save.every)) + 1
         milestones = steps // save.keep_every if save.keep_every else 0
         one = WIDTHS[recipe.student.dtype] * count
         parts.append(Part(name=f"checkpoints, {regular + milestones} at once", bytes=(regular + milestones) * one))
@@ -285,12 +304,16 @@ def _short(memory: Space, disk: Space, device: str) -> list[str]:
     return faults
 
 
-def _said(recipe: Recipe, survey: _Survey, evaluations: Mapping[str, tuple[str, str]]) -> list[str]:
-    said = notes(recipe, rows=survey.rows or None)
-    said += prompt_notes(survey.prompts) + evaluation_notes(recipe, evaluations)
-    if survey.student.here and survey.teacher.here:
-        said += template_notes(survey.student_tokenizer, survey.teacher_tokenizer)
-    return said
+def _said(recipe: Recipe, survey: _Survey, evaluations: Evaluations) -> list[str]:
+    both = survey.student.here and survey.teacher.here
+    return all_notes(
+        recipe,
+        rows=survey.rows or None,
+        prompts=survey.prompts,
+        repetition=survey.repetition,
+        tokenizers=(survey.student_tokenizer, survey.teacher_tokenizer) if both else None,
+        evaluations=evaluations,
+    )
 
 
 def _least_memory(recipe: Recipe, student: Found, teacher: Found) -> str | None:
@@ -298,8 +321,8 @@ def _least_memory(recipe: Recipe, student: Found, teacher: Found) -> str | None:
     device = device_meant(recipe.machine.device)
     needed = None
     if student.parameters is not None and teacher.parameters is not None:
-        needed = state_bytes(recipe.student, student.parameters, trained=True)
-        needed += state_bytes(recipe.teacher, teacher.parameters, trained=False)
+        needed = state_bytes(recipe.student, student.parameters, trained=trained_parameters(recipe, student))
+        needed += state_bytes(recipe.teacher, teacher.parameters, trained=0)
     amount = "" if needed is None else f" with at least {needed / GIB:.0f} GiB"
     if device == "cuda" and not torch.cuda.is_available():
         what = f"a CUDA device{amount}; this machine has none"

@@ -19,8 +19,10 @@ from pydantic import (
     model_validator,
 )
 
+from opd.models.adapters import LoraSettings, attach
 from opd.models.chat import check_fits, check_template
 from opd.models.interfaces import Sampler, Sampling, Scorer
+from opd.models.layers import compile_layers, recompute_layers
 from opd.models.load import LanguageModel, find_model, load_model
 from opd.models.machine import choose_device
 from opd.models.plain import PlainSampler, PlainScorer
@@ -31,11 +33,16 @@ from opd.records.rollouts import Prompt
 from opd.records.settings import Settings, validated
 from opd.train import objective as objectives
 from opd.train.clock import Budget, BudgetSettings
+from opd.train.corpus.duplicates import Repetition
 from opd.train.credit import CreditSettings
-from opd.train.data import DataSettings, read_prompts
+from opd.train.data import DataSettings, check_repeats, read_prompts
 from opd.train.objective import Objective
 from opd.train.order import PromptOrder
+from opd.train.origins import Origins, check_same, origins_of
+from opd.train.pairing import Speaker, mismatch
+from opd.train.retention import BestBy, Retention
 from opd.train.reward import Reward, RewardSettings
+from opd.train.sink import SinkSettings
 from opd.train.update import OptimizerSettings, Updater
 
 Dtype = Literal["float32", "bfloat16", "float64"]
@@ -89,6 +96,10 @@ class SaveSettings(Settings):
     """The newest by step."""
     keep_every: PositiveInt | None = None
     """Checkpoints of its multiples are never removed; null: all but the newest are."""
+    keep_best: NonNegativeInt = 0
+    """So many of the best stay beside the newest; of them only multiples of `every`."""
+    best_by: BestBy = "kl"
+    """Mean over the steps since the checkpoint before: the lowest kl, the lowest loss, or the highest reward."""
     state_every: NonNegativeInt | None = None
     """Steps between two trainer states, from which `--resume` goes on; null: with every checkpoint; 0: never."""
     rollouts: bool = True
@@ -102,6 +113,17 @@ class SaveSettings(Settings):
                 "steps have no checkpoint to keep; make it one"
             )
         return self
+
+    @property
+    def retention(self) -> Retention:
+        """Which checkpoints stay."""
+        return Retention(
+            keep=self.keep,
+            keep_every=self.keep_every,
+            every=self.every,
+            keep_best=self.keep_best,
+            best_by=self.best_by,
+        )
 
     def state_due(self, step: int, *, ends: bool) -> bool:
         """Whether a trainer state is written after this step; `ends`: the run ends with it."""
@@ -117,9 +139,13 @@ class MachineSettings(Settings):
     threads: Annotated[int, Field(gt=0, le=1_024)] = 1
     """CPU threads; 1 is the fastest for small models and makes a run repeat bit for bit."""
     micro_batch_tokens: Annotated[int, Field(gt=0, le=1 << 24)] = 16_384
-    """Positions of one forward and backward pass, padding included."""
+    """Positions of one forward and backward pass; a longer rollout has one to itself."""
     head_chunk_tokens: Annotated[int, Field(gt=0, le=1 << 24)] = 128
     """Tokens whose logits exist at once."""
+    recompute_layers: bool = False
+    """Gradient checkpointing: a layer keeps only its input and runs again in the backward pass."""
+    compile: bool = False
+    """`torch.compile` for the layers of student and teacher, in scoring and update; takes a minute or more first."""
 
 
 class Recipe(Settings):
@@ -134,10 +160,13 @@ class Recipe(Settings):
     credit: CreditSettings = CreditSettings()
     reward: RewardSettings | None = None
     """Correctness beside the teacher; left out, no grader is started."""
+    lora: LoraSettings | None = None
+    """Low-rank adapters are trained; left out, all of the student's weights are."""
     optimizer: OptimizerSettings
     budget: BudgetSettings
     save: SaveSettings = SaveSettings()
     machine: MachineSettings = MachineSettings()
+    sinks: SinkSettings = SinkSettings()
     seed: NonNegativeInt = 0
     """Of the order of rows and of the sampling noise."""
 
@@ -166,6 +195,8 @@ class Recipe(Settings):
             )
         if self.reward is not None and not self.objective.takes_reward:
             raise AskedWrongly(f"reward: objective {self.objective.name} takes none; leave the section out")
+        if self.save.keep_best and self.save.best_by == "reward" and self.reward is None:
+            raise AskedWrongly('save.best_by = "reward", and the recipe has no reward; add one, or choose kl or loss')
         if self.budget.max_wall_seconds is not None and self.budget.reserve_seconds >= self.budget.max_wall_seconds:
             raise AskedWrongly(
                 f"budget: reserve_seconds = {self.budget.reserve_seconds} leaves nothing of max_wall_seconds = "
@@ -193,21 +224,33 @@ class Parts:
     budget: Budget  # its clock runs from the beginning of `build`, so that loading is paid for
     device: str
     data_sha256: str
+    origins: Origins
+    repetition: Repetition
+    teacher: LanguageModel
 
 
-def build(recipe: Recipe) -> Parts:
+def build(recipe: Recipe, *, began_with: Origins | None = None) -> Parts:
     """The parts of the run; the only place that turns names into objects.
 
-    Raises `AskedWrongly` for a model, teacher or data file that can't be used.
+    `began_with` are the models that a run to go on with was made from. Raises `AskedWrongly` for a model, teacher
+    or data file that can't be used, or for models that are not those.
     """
     budget = Budget(recipe.budget)
     torch.set_num_threads(recipe.machine.threads)
     device = choose_device(recipe.machine.device)
+    origins = origins_of(*(find_model(one.model, one.revision) for one in (recipe.student, recipe.teacher)))
+    if began_with is not None:
+        check_same(began_with, origins, places={"student": recipe.student.model, "teacher": recipe.teacher.model})
     student = _load(recipe.student, device)
     teacher = _load(recipe.teacher, device)
     teacher.module.requires_grad_(False)
-    check_same_tokens(student, teacher)
+    if fault := mismatch(*(Speaker(tokenizer=one.tokenizer, stop_ids=one.stop_ids) for one in (student, teacher))):
+        raise AskedWrongly(fault)
+    if recipe.lora is not None:
+        attach(student.module, recipe.lora, seed=recipe.seed)
+    _shape_layers(recipe.machine, student, teacher)
     prompts = read_prompts(recipe.data, student.tokenizer)
+    repetition = check_repeats(recipe.data, prompts)
     rollouts, machine = recipe.rollouts, recipe.machine
     for model in (student, teacher):
         check_fits(model, prompts, limit_tokens=rollouts.limit_tokens)
@@ -235,21 +278,18 @@ def build(recipe: Recipe) -> Parts:
         budget=budget,
         device=device,
         data_sha256=sha256(locate(recipe.data.path)),
+        origins=origins,
+        repetition=repetition,
+        teacher=teacher,
     )
 
 
-def check_same_tokens(student: LanguageModel, teacher: LanguageModel) -> None:
-    """Nothing, when an id means the same to both; a teacher can't score ids that it reads as other tokens."""
-    if student.tokenizer.get_vocab() != teacher.tokenizer.get_vocab():
-        raise AskedWrongly(
-            f"student and teacher have different vocabularies (of {student.vocabulary} and {teacher.vocabulary}): "
-            "the teacher would score other tokens than the student wrote; use a pair with one tokenizer"
-        )
-    if student.tokenizer.eos_token_id != teacher.tokenizer.eos_token_id:
-        raise AskedWrongly(
-            f"student and teacher end with different tokens ({student.tokenizer.eos_token!r} and "
-            f"{teacher.tokenizer.eos_token!r}): answers would grow without end; make the two agree"
-        )
+def _shape_layers(machine: MachineSettings, student: LanguageModel, teacher: LanguageModel) -> None:
+    if machine.compile:
+        compile_layers(student.module)
+        compile_layers(teacher.module)
+    if machine.recompute_layers:
+        recompute_layers(student.module)
 
 
 def _load(settings: ModelSettings, device: str) -> LanguageModel:

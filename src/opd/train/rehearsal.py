@@ -21,6 +21,7 @@ from opd.records.files import whole
 from opd.records.rollout_table import table_path, write_table
 from opd.records.rollouts import Prompt, ScoredRollout
 from opd.records.settings import Settings
+from opd.train.alarms import edges
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Phases, Progress
 from opd.train.loop import rollout_seeds
@@ -42,6 +43,8 @@ class Rehearsal(Settings):
     """The most that was in use: allocated on the GPU, resident on a CPU."""
     rollout_tokens: PositiveInt
     """Length of each rollout."""
+    eos_teacher_logp: float | None = None
+    """Mean log-probability (nats) that the teacher gives the student's first end of sequence; null without any."""
 
     @property
     def seconds(self) -> float:
@@ -90,6 +93,7 @@ def _measured(recipe: Recipe, parts: Parts, folder: Path, progress: Progress, *,
         step_seconds=seconds,
         peak_bytes=peak_bytes(parts.device),
         rollout_tokens=max(len(one.rollout.token_ids) for one in scored),
+        eos_teacher_logp=edges(scored, stop_ids=parts.student.stop_ids).eos_teacher_logp,
     )
 
 
@@ -117,7 +121,7 @@ def _save(recipe: Recipe, parts: Parts, folder: Path, scored: Sequence[ScoredRol
 
     if recipe.save.rollouts:
         write_table(table_path(folder, STEPS), scored)
-    Checkpoints(folder, keep=1).save(parts.student, step=STEPS, recipe_digest=recipe.digest)
+    Checkpoints(folder).save(parts.student, step=STEPS, recipe_digest=recipe.digest)
     if recipe.save.state_due(STEPS, ends=True):
         tensors = {name: tensor.contiguous() for name, tensor in parts.updater.state().items()}
         with whole(folder / "state.safetensors") as temporary:

@@ -1,6 +1,7 @@
 """A run that was stopped, killed or broken → where it goes on, and the folder as it was there.
 
-DIR/recipe.json, the training file      compared with what the run began with; a difference is refused
+DIR/recipe.json, the training file      compared with what the run began with; a difference is refused, and so are
+                                        other models, when `recipe.build` comes to them
 DIR/state/step-000040/                  the newest whole one is where it goes on; with none, at the beginning
 DIR/metrics.jsonl, rollouts/            cut back to that step
 DIR/checkpoint-60/                      stays until the next checkpoint is whole, and is made anew or removed then
@@ -25,7 +26,7 @@ from opd.train.recipe import Parts, Recipe
 from opd.train.state import States, TrainerState, read_state, read_tensors
 
 # None of these changes what a step computes, beyond rounding.
-_FREE = ("machine.", "budget.reserve_seconds")
+_FREE = ("machine.", "sinks.", "budget.reserve_seconds", "data.repeats")
 _MAY_RISE = ("budget.steps", "budget.epochs", "budget.max_wall_seconds")  # null: no limit
 
 
@@ -58,7 +59,7 @@ def finished(recipe: Recipe, out: Path) -> RunSummary | None:
     summary = read(RunSummary, out / "run.json")
     if summary.stop is StopCause.INTERRUPTED:
         return None
-    Checkpoints(out, keep=1).check(summary.steps)
+    Checkpoints(out).check(summary.steps)
     return summary
 
 
@@ -104,7 +105,7 @@ def go_back(out: Path, start: Start, recipe: Recipe) -> None:
     if _recipe_of(out) != recipe:
         _number(out / "recipe.json")
         write_json(out / "recipe.json", recipe.resolved())
-    Checkpoints(out, keep=1).tidy()
+    Checkpoints(out).tidy()
     for left in [*out.glob(f"*{PARTIAL}"), *out.glob(f"*/*{PARTIAL}")]:
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     for folder in set((out / "state").glob("step-*")) - {start.folder}:

@@ -2,6 +2,8 @@
 
 DIR/recipe.json       the resolved recipe: `opd train DIR/recipe.json` makes the same run
     metrics.jsonl     a line for each step
+    events.jsonl      what happened beside the steps, if anything did: a sink that was dropped
+    sinks/            what the sinks print, and what they keep here, where any is asked for
     rollouts/         every token with both log-probabilities, and the tokenizer that reads them
     checkpoint-*/     complete model directories
     state/            the trainer's state, from which a stopped run goes on
@@ -10,7 +12,7 @@ DIR/recipe.json       the resolved recipe: `opd train DIR/recipe.json` makes the
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from opd.records.files import PARTIAL, alone, check_writable, write_json
 from opd.records.metrics import RunSummary, StepMetrics
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Progress
+from opd.train.followers import Followers
 from opd.train.loop import train
 from opd.train.plan import lacks
 from opd.train.recipe import Parts, Recipe, build
@@ -35,7 +38,7 @@ def prepare(recipe: Recipe, out: Path, *, start: Start | None = None) -> Parts:
     """The parts of the run, loaded and checked; nothing is created on the disk.
 
     Raises `AskedWrongly` for everything at once that this machine lacks, or for a folder in use. A run that goes on
-    from `start` finds its own files there.
+    from `start` finds its own files there, and must find the models that it began with.
     """
     if start is None:
         check_free(out)
@@ -43,7 +46,7 @@ def prepare(recipe: Recipe, out: Path, *, start: Start | None = None) -> Parts:
     missing = lacks(recipe)
     if missing:
         raise AskedWrongly("\n  - ".join(["the recipe is fine, but this machine lacks what it needs:", *missing]))
-    return build(recipe)
+    return build(recipe, began_with=start.state.origins if start and start.state else None)
 
 
 def run(
@@ -52,13 +55,16 @@ def run(
     out: Path,
     *,
     start: Start | None = None,
+    notes: Sequence[str] = (),
     report: Callable[[StepMetrics], object] = lambda _: None,
     interrupted: Callable[[], bool] = lambda: False,
+    warn: Callable[[str], object] = lambda _: None,
 ) -> RunSummary:
     """The summary of the finished run, which also stands in `out/run.json`.
 
-    `start`, from `find_start`, is where a run that was taken up again goes on. Raises `AnswerIsNo` when the run
-    could not go on; what was published before is whole, and `out/failure.json` says what it was.
+    `start`, from `find_start`, is where a run that was taken up again goes on; `notes` is what was said before step
+    one, and is kept; `warn` gets a line on what goes wrong beside the run and doesn't end it. Raises `AnswerIsNo`
+    when the run could not go on; what was published before is whole, and `out/failure.json` says what it was.
     """
     out.mkdir(parents=True, exist_ok=True)
     with alone(out):
@@ -67,11 +73,19 @@ def run(
         else:
             check_unmoved(out, start)
         progress = Progress()
+        followers = Followers(recipe.sinks, out, warn=warn)
+
+        def shown(metrics: StepMetrics) -> None:
+            report(metrics)
+            followers.look(step=metrics.step)
+
         try:
             _open(recipe, parts, out, start)
+            followers.start(step=start.step if start else 0)
             summary = train(
-                recipe, parts, out=out, report=report, interrupted=interrupted, start=start, progress=progress
+                recipe, parts, out=out, report=shown, interrupted=interrupted, start=start, progress=progress
             )
+            summary = summary.model_copy(update={"notes": tuple(notes)})
             write_json(out / "run.json", summary.resolved())
         except BaseException as error:
             _record(error, out, progress, seconds=parts.budget.seconds)
@@ -84,6 +98,7 @@ def run(
         finally:
             if parts.reward is not None:
                 parts.reward.close()
+            followers.finish(limit_seconds=_left(recipe, parts))
     return summary
 
 
@@ -98,10 +113,16 @@ def _open(recipe: Recipe, parts: Parts, out: Path, start: Start | None) -> None:
     parts.student.tokenizer.backend_tokenizer.save(str(out / "rollouts" / "tokenizer.json"))
 
 
+def _left(recipe: Recipe, parts: Parts) -> float | None:
+    """Seconds of the wall clock that are not used; None without one."""
+    limit = recipe.budget.max_wall_seconds
+    return None if limit is None else limit - parts.budget.seconds
+
+
 def _record(error: BaseException, out: Path, progress: Progress, *, seconds: float) -> None:
     """`failure.json` is written, where the disk still takes it: what broke may be the disk."""
     with suppress(OSError):
-        checkpoint, states = Checkpoints(out, keep=1).newest(), States(out).whole()
+        checkpoint, states = Checkpoints(out).newest(), States(out).whole()
         record = failure(
             error,
             phase=progress.phase,

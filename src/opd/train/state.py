@@ -23,6 +23,7 @@ from opd.records.files import discard, is_complete, publish, read_json, tree, wr
 from opd.records.metrics import StepMetrics
 from opd.records.settings import Settings, read
 from opd.train.clock import Spent
+from opd.train.origins import Origins
 from opd.train.retries import PAUSES_SECONDS, retried
 
 _NAME = re.compile(r"step-(\d+)")
@@ -38,6 +39,8 @@ class TrainerState(Settings):
     """Digest of the resolved recipe."""
     data: str
     """SHA-256 of the training file."""
+    origins: Origins | None = None
+    """Of the two models that the run began with; null in states of older versions, which are not compared."""
     spent: Spent
     """Time used so far, by all tries that led here."""
     metrics: StepMetrics

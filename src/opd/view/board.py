@@ -77,6 +77,10 @@ class TrainBoard:
         self._pace.reached(metrics.step, work=1)
         self._screen.changed(last=metrics.step >= self._pace.total)
 
+    def say(self, message: str) -> None:
+        """A line about what isn't a step; it stays above the frame."""
+        self._screen.say(message)
+
     def draw(self) -> RenderableType:
         """The whole frame, at most 80 columns wide."""
         head = _head(self._title, self._pace, unit="step")
@@ -92,7 +96,7 @@ class TrainBoard:
             ("speed", f"{small(_tokens_per_second(self._recent))} tokens/s", Text("")),
         ]
         times = Text.assemble(("seconds a step", "dim"), f"   {self._phases()}", no_wrap=True)
-        return Group(*head, _grid(rows), times)
+        return Group(*head, _grid(rows), times, *(Text(f"warning: {one}", style="yellow") for one in last.warnings))
 
     def line(self) -> str:
         """The same on one line, for a pipe."""
@@ -107,6 +111,7 @@ class TrainBoard:
             f"gap {small(last.gap.mean)}",
             f"seconds a step: {self._phases()}",
             self._pace.left_in_words,
+            *(f"warning: {one}" for one in last.warnings),
         ]
         return "  ".join(parts)
 

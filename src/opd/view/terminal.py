@@ -19,6 +19,7 @@ from typing import Self, TextIO
 
 from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.text import Text
 
 REDRAWS_PER_SECOND = 2  # enough to see that it lives; each redraw takes some milliseconds from the run
 
@@ -124,6 +125,14 @@ class Screen:
         due = self._printed_at is None or self._clock() - self._printed_at >= self._seconds_between_lines
         if due or last:
             self._print()
+
+    def say(self, message: str) -> None:
+        """One line that stays: above the frame, or between the others."""
+        if self._live:
+            self._live.console.print(Text(message))
+        elif self.display is Display.LINES:
+            self._stream.write(message + "\n")
+            self._stream.flush()
 
     def _print(self) -> None:
         self._stream.write(self._line() + "\n")

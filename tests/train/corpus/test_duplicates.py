@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opd.train.corpus.duplicates import Sameness, duplicates_note, groups, repeats
+from opd.records.files import read_lines
+from opd.train.corpus.duplicates import Repetition, Sameness, digits, groups, repeats, repetition
 from opd.train.corpus.problems import Problem, read_corpus
+from opd.train.corpus.symbols import symbol_form
+from opd.train.corpus.texts import canonical
 
 
 def problems(*texts: str, answers: tuple[str, ...] = ()) -> list[Problem]:
@@ -53,23 +56,78 @@ def test_groups_whose_answers_differ_are_told() -> None:
     ]
 
 
-@pytest.mark.parametrize(("repeated", "noted"), [(1, False), (2, True)])
-def test_more_than_one_percent_of_repeated_prompts_is_noted(repeated: int, noted: bool) -> None:
+@pytest.mark.parametrize(("repeated", "accidental"), [(1, False), (2, True)])
+def test_more_than_one_percent_of_repeated_problems_is_no_chance(repeated: int, accidental: bool) -> None:
     """E62: a file that holds its problems many times over is an accident of its making."""
     texts = [f"Compute {n}+1." for n in range(100 - repeated)]
-    note = duplicates_note(texts + texts[:repeated])
-    assert (note is not None) == noted
-    if note is not None:
-        assert note.startswith("2 of 100 problems (2.0%) repeat an earlier one")
+    found = repetition(texts + texts[:repeated])
+    assert (found.problems, found.repeated, found.accidental) == (100, repeated, accidental)
+    assert found.example == (100 - repeated, 0)
+    assert str(found).startswith(f"{repeated} of 100 problems ({repeated}.0%) repeat an earlier one")
 
 
-def test_no_problems_are_no_duplicates() -> None:
-    assert duplicates_note([]) is None
+def test_no_problems_are_no_repetition() -> None:
+    assert repetition([]) == Repetition(problems=0, repeated=0, example=None)
+    assert not repetition([]).accidental
 
 
-def test_a_file_with_every_problem_a_hundred_times_is_noted() -> None:
-    """E62."""
-    assert "(99.0%)" in str(duplicates_note([f"Compute {n}." for n in range(10)] * 100))
+def test_a_file_with_every_problem_a_hundred_times_is_counted() -> None:
+    """E62: 1.79 million rows that were 17 thousand; another file that held every problem 32 times."""
+    found = repetition([f"Compute {n}." for n in range(10)] * 100)
+    assert (found.repeated, found.share) == (990, 0.99)
+
+
+def test_the_first_that_repeats_is_shown_with_what_it_repeats() -> None:
+    """Row 3 is row 1 in another spelling, and row 4 is row 0 again."""
+    texts = ["Find $x$.", "Find \\dfrac{1}{2}.", "Find $y$.", "Find $\\frac{1}{2}$.", "Find $x$."]
+    assert repetition(texts) == Repetition(problems=5, repeated=2, example=(3, 1))
+
+
+PIECES = st.sampled_from(
+    [
+        "1",
+        "2",
+        "12",
+        "1,000",
+        "²",
+        "½",
+        "\\dfrac",
+        "\\frac",
+        "{",
+        "}",
+        "$",
+        "x",
+        " ",
+        "\\left(",
+        "(",
+        "Find",
+        "find",
+        "。",
+    ]
+)
+
+
+@given(st.lists(st.lists(PIECES, max_size=5).map("".join), max_size=30))
+def test_the_count_is_that_of_the_forms_of_all_texts(texts: list[str]) -> None:
+    """The short way, by digits first, against the long one."""
+    found = repetition(texts)
+    assert found.repeated == len(texts) - len({symbol_form(text) for text in texts})
+    if found.example is not None:
+        later, earlier = found.example
+        assert earlier < later
+        assert symbol_form(texts[later]) == symbol_form(texts[earlier])
+    assert all(digits(symbol_form(text)) == digits(text) for text in texts)
+
+
+@pytest.mark.patient
+def test_rows_of_the_reference_data_repeat_in_another_spelling_and_never_by_words(shared: Path) -> None:
+    """E62: 233 of the 15,285 rows that the reference trains on; so its recipe says that they may."""
+    rows = read_lines(shared / "data" / "dapo_math_unique.jsonl")
+    texts = [str(row["problem"]) for row in rows if row["projection"] == "train"]
+    found = repetition(texts)
+    assert (found.problems, found.repeated) == (15_285, 233)
+    assert found.accidental
+    assert len({canonical(text) for text in texts}) == len(texts)
 
 
 @pytest.mark.patient

@@ -1,5 +1,6 @@
 """Rows that ask the same question again: found, counted, and dropped but for the first."""
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -92,12 +93,52 @@ def repeats(problems: Iterable[Problem], same: Sameness) -> list[Repeat]:
     return sorted(found, key=lambda repeat: repeat.dropped.row)
 
 
-def duplicates_note(problems: Sequence[str]) -> str | None:
-    """One line when more than 1 % of the problems repeat an earlier one but for spelling; else None (faults E62)."""
-    extra = len(problems) - len({symbol_form(text) for text in problems})
-    if extra <= ALLOWED_SHARE * len(problems):
-        return None
-    return (
-        f"{extra:,} of {len(problems):,} problems ({extra / len(problems):.1%}) repeat an earlier one and are "
-        "seen that much more often; `opd data dedupe` keeps the first of each"
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repetition:
+    """How many of a run's problems ask, but for spelling, what an earlier one asks."""
+
+    problems: int
+    repeated: int
+    example: tuple[int, int] | None  # places of the first that repeats, and of what it repeats
+
+    @property
+    def share(self) -> float:
+        """Of the problems; 0 of none."""
+        return self.repeated / self.problems if self.problems else 0.0
+
+    @property
+    def accidental(self) -> bool:
+        """Whether they are too many for chance (faults E62)."""
+        return self.share > ALLOWED_SHARE
+
+    def __str__(self) -> str:
+        """In words, without the example."""
+        share = f"{self.repeated:,} of {self.problems:,} problems ({self.share:.1%})"
+        return f"{share} repeat an earlier one but for spelling"
+
+
+def repetition(problems: Sequence[str]) -> Repetition:
+    """How often these problems repeat themselves; the form is the one that `opd data dedupe` goes by.
+
+    The form keeps every digit in its order, so that only texts with the same digits are brought into it.
+    """
+    first: dict[str, int] = {}
+    found: list[tuple[int, int]] = []
+    for place, text in enumerate(problems):
+        if first.setdefault(text, place) != place:
+            found.append((place, first[text]))
+    by_digits: defaultdict[str, list[int]] = defaultdict(list)
+    for text, place in first.items():
+        by_digits[digits(text)].append(place)
+    for places in by_digits.values():
+        forms: dict[str, int] = {}
+        for place in places if len(places) > 1 else ():
+            earlier = forms.setdefault(symbol_form(problems[place]), place)
+            if earlier != place:
+                found.append((place, earlier))
+    return Repetition(problems=len(problems), repeated=len(found), example=min(found, default=None))
+
+
+def digits(text: str) -> str:
+    """The digits of a text, in order; texts of one symbol form have the same."""
+    return "".join(filter(str.isdigit, unicodedata.normalize("NFKC", text)))

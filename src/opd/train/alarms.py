@@ -1,0 +1,98 @@
+"""Where student and teacher may mean different things, the first token and the end, and what looks wrong in a step.
+
+Means over all tokens hide them: they are two among thousands. Whether a step is warned of is a function of its line
+and of those before it, so that a resumed run warns where the uninterrupted one would.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from opd.records.metrics import StepMetrics
+from opd.records.rollouts import ScoredRollout
+from opd.train.balance import balance_note
+
+IMPROBABLE_END = -10.0  # nats; a teacher that ends with the same token gives it a few at most
+DISTANT_OPENING = 2.0  # nats; within one chat template and one thinking mode it is a fraction
+FEWEST_OPENINGS = 64  # rollouts, of one step or of the last ones together
+RISE = 0.2  # of the share that is cut short, in RISE_STEPS
+RISE_STEPS = 50
+RISE_MEAN_STEPS = 10  # at either end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edges:
+    """How student and teacher differ where an answer begins and where it ends, in nats."""
+
+    first_token_kl: float  # mean of log student - log teacher
+    first_token_distance: float  # median of its size
+    eos_teacher_logp: float | None  # mean of the teacher's at the student's end of sequence; None where none ended
+
+
+def edges(scored: Sequence[ScoredRollout], *, stop_ids: Collection[int]) -> Edges:
+    """Those of a step's rollouts. An answer ends with the first of its tokens that is a stop id."""
+    first = [one.rollout.logp[0] - one.teacher_logp[0] for one in scored]
+    ends = [
+        next(
+            (logp for token, logp in zip(one.rollout.token_ids, one.teacher_logp, strict=True) if token in stop_ids),
+            None,
+        )
+        for one in scored
+    ]
+    found = [logp for logp in ends if logp is not None]
+    return Edges(
+        first_token_kl=fmean(first),
+        first_token_distance=median(map(abs, first)),
+        eos_teacher_logp=fmean(found) if found else None,
+    )
+
+
+def warnings_of(line: StepMetrics, before: Sequence[StepMetrics]) -> tuple[str, ...]:
+    """What looks wrong in this step; `before` are the lines of the steps before it, in order."""
+    found = [
+        ending_note(line.eos_teacher_logp),
+        _opening_note([*before[-FEWEST_OPENINGS:], line]),
+        balance_note(line.objective),
+        _rise_note([*before[-RISE_STEPS:], line]),
+    ]
+    return tuple(note for note in found if note)
+
+
+def ending_note(eos_teacher_logp: float | None) -> str | None:
+    """The line when the teacher finds the student's end of sequence all but impossible; else None (faults E23)."""
+    if eos_teacher_logp is None or eos_teacher_logp >= IMPROBABLE_END:
+        return None
+    return (
+        f"the teacher gives the student's end of sequence {eos_teacher_logp:.1f} nats on average: the two end "
+        "differently, and answers will grow; a base student under a chat teacher does that"
+    )
+
+
+def _opening_note(lines: Sequence[StepMetrics]) -> str | None:
+    """E36, over the fewest last lines that hold enough rollouts; of several, the median of their medians."""
+    rollouts, distances = 0, []
+    for line in reversed(lines):
+        if line.first_token_distance is None or rollouts >= FEWEST_OPENINGS:
+            break
+        rollouts += line.rollouts
+        distances.append(line.first_token_distance)
+    if rollouts < FEWEST_OPENINGS or (distance := median(distances)) < DISTANT_OPENING:
+        return None
+    return (
+        f"student and teacher are {distance:.1f} nats apart at the first token (median of {rollouts} rollouts): the "
+        "teacher expects another opening; compare chat templates and thinking modes"
+    )
+
+
+def _rise_note(lines: Sequence[StepMetrics]) -> str | None:
+    """E75, between the means of the first and the last ten of the last fifty-one steps."""
+    if len(lines) <= RISE_STEPS:
+        return None
+    ends = (lines[:RISE_MEAN_STEPS], lines[-RISE_MEAN_STEPS:])
+    first, last = (fmean(line.cut_short for line in some) for some in ends)
+    if last - first < RISE:
+        return None
+    return (
+        f"the share of rollouts that are cut short rose from {first:.0%} to {last:.0%} in {RISE_STEPS} steps: "
+        "unfinished answers come to rule the mean over tokens; see credit.cut_short and rollouts.limit_tokens"
+    )

@@ -1,0 +1,70 @@
+"""What a run began from, as digests of files: a resumed run goes on from the same student and teacher, or not at all.
+
+Every file of a model's directory is hashed once, at the beginning, several at a time; a directory that is both
+student and teacher is read once. SHA-256 takes about a second a gigabyte and core, and leaves the files where loading
+finds them, in the page cache.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
+from pathlib import Path
+
+from opd.records.errors import AskedWrongly
+from opd.records.files import files_in, sha256
+from opd.records.settings import Settings
+
+LARGEST_THREADS = 16  # by then a disk is slower than the cores
+# what a model is read from; a README that was added makes no other model
+_READ = ("*.safetensors", "*.json", "*.jinja", "*.model", "tokenizer*", "vocab*", "merges*")
+
+Files = dict[str, str]
+
+
+class Origins(Settings):
+    """SHA-256 of the files of both directories, by relative path."""
+
+    student: Files
+    teacher: Files
+
+
+def origins_of(student: Path, teacher: Path) -> Origins:
+    """The digests of the files in the two directories, which may be one."""
+    paths = sorted({path for folder in (student, teacher) for path in files_in(folder)})
+    with ThreadPoolExecutor(min(LARGEST_THREADS, os.cpu_count() or 1)) as pool:
+        found = dict(zip(paths, pool.map(sha256, paths), strict=True))
+    of = {
+        folder: {path.relative_to(folder).as_posix(): found[path] for path in files_in(folder)}
+        for folder in (student, teacher)
+    }
+    return Origins(student=of[student], teacher=of[teacher])
+
+
+def check_same(before: Origins, now: Origins, *, places: Mapping[str, str]) -> None:
+    """Nothing, when both models are those that the run began with; else `AskedWrongly` with what differs (E59).
+
+    `places` are the references of the two, by role, for the message.
+    """
+    found = [
+        f"the {role} {places[role]} has changed: {'; '.join(differing)}"
+        for role in ("student", "teacher")
+        if (differing := list(_differing(getattr(before, role), getattr(now, role))))
+    ]
+    if found:
+        raise AskedWrongly(
+            f"{'. '.join(found)}. A run goes on from the models that it began with: bring those files back, or begin "
+            "a new run in another folder"
+        )
+
+
+def _differing(before: Files, now: Files) -> Iterator[str]:
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) == now.get(name) or not any(fnmatch(name, pattern) for pattern in _READ):
+            continue
+        if name not in now:
+            yield f"{name} is gone"
+        elif name not in before:
+            yield f"{name} is new"
+        else:
+            yield f"{name} has SHA-256 {now[name]}, the run began with {before[name]}"

@@ -1,0 +1,40 @@
+"""Student and teacher must mean the same by an id, and end with the same ones; else the pair is refused."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speaker:
+    """What is known of a model's tokens without its weights."""
+
+    tokenizer: Any
+    stop_ids: frozenset[int]  # of tokenizer, config.json and generation_config.json together
+
+
+def mismatch(student: Speaker, teacher: Speaker) -> str | None:
+    """Why the teacher can't score what the student writes, in one line; None when it can (faults E23, E33)."""
+    ours, theirs = student.tokenizer, teacher.tokenizer
+    if ours.get_vocab() != theirs.get_vocab():
+        sizes = (max(one.get_vocab().values()) + 1 for one in (ours, theirs))
+        return (
+            "student and teacher have different vocabularies (of {} and {}): the teacher would score other tokens "
+            "than the student wrote; use a pair with one tokenizer".format(*sizes)
+        )
+    if ours.eos_token_id != theirs.eos_token_id:
+        return (
+            f"student and teacher end with different tokens ({ours.eos_token!r} and {theirs.eos_token!r}): answers "
+            "would grow without end; make the two agree"
+        )
+    if student.stop_ids != teacher.stop_ids:
+        return (
+            f"student and teacher end with different tokens: the student with {_named(ours, student.stop_ids)}, the "
+            f"teacher with {_named(ours, teacher.stop_ids)}; where the teacher prefers an end that does not end the "
+            "student, answers grow. Make the two agree: eos_token_id in the generation_config.json of each"
+        )
+    return None
+
+
+def _named(tokenizer: Any, ids: Iterable[int]) -> str:
+    return " and ".join(f"{tokenizer.convert_ids_to_tokens(one)!r} ({one})" for one in sorted(ids))

@@ -1,0 +1,81 @@
+"""`opd train`: what it says before step one, and where that is kept."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from opd.cli.main import run
+from opd.evaluate.benchmark import instructions
+from opd.records.settings import read
+from opd.train.plan import make_plan
+from opd.train.recipe import Recipe
+
+
+@pytest.fixture
+def recipe(random_models: Path, tmp_path: Path) -> Path:
+    """A recipe with something to say of everything: templates, braces, repeats, rows that are never seen, a clip."""
+    teacher = tmp_path / "teacher"
+    shutil.copytree(random_models / "teacher", teacher)
+    template = teacher / "chat_template.jinja"
+    template.write_text(template.read_text().replace("<think>", "<no_think>"))
+    rows = [*({"problem": f"Compute {n}.", "answer": "1"} for n in range(9)), {"problem": "In {{1}}", "answer": "1"}]
+    data = tmp_path / "problems.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]), encoding="utf-8")
+    path = tmp_path / "recipe.toml"
+    path.write_text(f"""
+        student.model = "{random_models}/student"
+        teacher.model = "{teacher}"
+        data = {{ path = "{data}", repeats = "allow" }}
+        rollouts = {{ prompts_per_step = 2, per_prompt = 2, limit_tokens = 4 }}
+        objective.name = "k1_policy_gradient"
+        optimizer.lr = 1e-3
+        budget.steps = 1
+        machine.device = "cpu"
+    """)
+    return path
+
+
+def test_all_that_a_plan_says_without_a_rehearsal_is_said_before_step_one_and_kept(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """E35, E38, E61, E62: the difference of the templates among it."""
+    plan = make_plan(read(Recipe, recipe), out=tmp_path, evaluations=instructions())
+    out = tmp_path / "run"
+    assert run(["train", str(recipe), "--out", str(out)]) == 0
+    said = capsys.readouterr().err
+    before, _, _ = said.partition("step 1/1")
+    for note in plan.notes:
+        assert note in before
+    assert json.loads((out / "run.json").read_text())["notes"] == list(plan.notes)
+    for words in (
+        "the chat templates of student (+) and teacher (-) differ",
+        "<no_think>",
+        "doubled braces",
+        "1 of 11 problems (9.1%) repeat an earlier one",
+        "2 of 11 rows",
+        "data.prompt does not ask for \\boxed{}",
+        "objective.clip = 0.2 never acts",
+    ):
+        assert any(words in note for note in plan.notes), words
+
+
+def test_quietly_nothing_is_said_and_all_of_it_is_kept(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", str(recipe), "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert any("templates" in note for note in json.loads((tmp_path / "run" / "run.json").read_text())["notes"])
+
+
+def test_repeated_problems_are_exit_code_2_and_nothing_is_made(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """E62: unless the recipe allows them."""
+    out = tmp_path / "run"
+    assert run(["train", str(recipe), "--out", str(out), "--set", "data.repeats=refuse"]) == 2
+    said = capsys.readouterr().err
+    assert "row 10 asks what row 0 does ('Compute 0.'" in said
+    assert len(said.splitlines()) == 1
+    assert not out.exists()
