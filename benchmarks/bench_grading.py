@@ -38,6 +38,11 @@ def cases(golds: list[str], *, samples: int, seed: int = 0) -> list[Case]:
     return made
 
 
+def golds_of(path: Path) -> list[str]:
+    """The gold answers of MATH-500."""
+    return [json.loads(line)["answer"] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def report(name: str, made: list[Case], grader: Grader) -> None:
     """One line: answers a second, the share that is correct, and how many are left to the workers."""
     start = time.perf_counter()
@@ -60,6 +65,10 @@ def main() -> None:
     integers = [str(rng.randint(0, 999)) for _ in range(500)]
     rationals = [rf"\frac{{{rng.randint(1, 99)}}}{{{rng.randint(2, 99)}}}" for _ in range(500)]
     roots = [rf"{rng.randint(2, 99)}\sqrt{{{rng.randint(2, 99)}}}" for _ in range(ROWS)]
+    with Grader(grader="reference") as grader:
+        grader.grade([(r"\boxed{\sqrt{8}}", r"2\sqrt{2}", False)])  # the worker is there
+        if path.is_file():
+            report("MATH-500, reference grader", cases(golds_of(path), samples=4), grader)
     with Grader() as grader:
         report("integers", cases(integers, samples=4), grader)
         report("fractions", cases(rationals, samples=4), grader)
@@ -67,7 +76,7 @@ def main() -> None:
         grader.grade([(r"\boxed{\sqrt{8}}", r"2\sqrt2", False)])
         print(f"{'first worker, from nothing':32s} {time.perf_counter() - started:29.2f} s")
         if path.is_file():
-            golds = [json.loads(line)["answer"] for line in path.read_text(encoding="utf-8").splitlines()]
+            golds = golds_of(path)
             report("MATH-500", cases(golds, samples=4), grader)
             report("MATH-500, seen before", cases(golds, samples=4), grader)
         report("roots, no two alike", cases(roots, samples=1), grader)

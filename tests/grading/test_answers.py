@@ -95,6 +95,28 @@ def test_it_says_whether_the_box_stood_inside_the_reasoning(response, inside):
     assert extract(response).inside_reasoning is inside
 
 
+@pytest.mark.parametrize(
+    ("response", "inside"),
+    [
+        (r"cut \boxed{7} short", True),
+        (r"\boxed{7} hmm</think> so seven", True),
+        (r"hmm</think> it is \boxed{7}", False),
+        (r"hmm</think> it is <think>\boxed{7}", True),
+        (r"<think>twice</think> \boxed{7}", False),
+        ("cut short", False),
+    ],
+)
+def test_a_template_may_have_opened_the_reasoning_which_the_caller_says(response, inside):
+    assert extract(response, reasoning_opened=True).inside_reasoning is inside
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"), [(r"\boxed{\ 42\ }", r"\ 42"), (r"\boxed{42\ \ }", "42"), (r"\boxed{42\\ }", "42\\\\")]
+)
+def test_a_blank_of_tex_at_the_end_leaves_no_half_of_itself(response, answer):
+    assert text(response) == answer
+
+
 @pytest.mark.parametrize("gold", ["5", r"\boxed{5}", r"Adding up, we get $\boxed{5}$."])
 def test_a_gold_is_unwrapped_once_and_only_if_it_is_wrapped_E71(gold):
     assert unwrapped(gold) == "5"
@@ -110,8 +132,9 @@ def test_a_gold_is_unwrapped_once_and_only_if_it_is_wrapped_E71(gold):
         r"\boxed{1}" + " " * 500_000 + r"\boxed{2} and" + "\\" * 500_000,
         r"\boxed " * 140_000,
         r"\boxed\frac{" * 80_000,
+        r"\boxed{1" + "\\ " * 400_000 + "}",
     ],
-    ids=["open", "braces", "deep", "list", "blanks", "mentions", "fractions"],
+    ids=["open", "braces", "deep", "list", "blanks", "mentions", "fractions", "blanks of TeX"],
 )
 def test_a_million_hostile_characters_are_read_in_one_pass(response):
     extract(response)  # quadratic time would be hours
@@ -119,8 +142,11 @@ def test_a_million_hostile_characters_are_read_in_one_pass(response):
 
 @given(st.text(alphabet="ab{}\\ ,$\n", max_size=40))
 def test_what_is_boxed_comes_out_as_it_stood_whenever_its_braces_match(inner):
-    depth, lowest, escaped = 0, 0, False
-    for character in inner:
+    depth, lowest, escaped, end = 0, 0, False, 0
+    for place, character in enumerate(inner):
+        half_a_blank = character == "\\" and not escaped and inner[place + 1 : place + 2].isspace()
+        if not character.isspace() and not half_a_blank:
+            end = place + 1
         if escaped:
             escaped = False
         elif character == "\\":
@@ -131,4 +157,4 @@ def test_what_is_boxed_comes_out_as_it_stood_whenever_its_braces_match(inner):
     matched = depth == 0 == lowest and not escaped
     answer = extract(rf"thus \boxed{{{inner}}}")
     if matched and any(letter in inner for letter in "ab"):
-        assert answer.text == inner.strip()
+        assert answer.text == inner[:end].lstrip()

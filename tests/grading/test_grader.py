@@ -4,6 +4,7 @@ import itertools
 import json
 import random
 import re
+import shutil
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opd.grading import grader as grader_module
+from opd.grading import identity as identity_module
 from opd.grading.equality import Finding, NeedsWorker, compare
 from opd.grading.exact import Exact
-from opd.grading.grader import Grader, check_gold, identity
+from opd.grading.grader import Grader, check_gold
+from opd.grading.identity import identity
 from opd.grading.numeric import Numeric
 from opd.grading.pool import Limits
 from opd.records.errors import AskedWrongly
@@ -151,6 +153,9 @@ HOSTILE = [
     r"\boxed{" + r"\sqrt{" * 25 + r"\pi" + "}" * 25 + "}",
     r"\boxed{" + "A1" * 1_900 + "_}",
     r"\boxed{\sum_{k=1}^{10^{12}} k^k}",
+    r"\boxed{\{" + ",".join(f"{number}x+abc+y" for number in range(190)) + r"\}}",
+    r"\boxed{" + "+".join(rf"\sin({number}x)" for number in range(2, 290)) + "}",
+    r"\boxed{(0." + "3" * 3_000 + r"x)!}",
     r"\boxed{x < " + r" \text{ or } x < ".join(map(str, range(150))) + "}",
     "\\boxed{\x00\ud800}",
 ]
@@ -238,17 +243,58 @@ def test_no_math_500_gold_equals_another_problems_unequal_gold(golds, most):
     assert [found for found in differing(sample) if frozenset(found[:2]) not in EXPLAINED] == []
 
 
-def test_the_identity_changes_with_the_source_and_names_the_grader(tmp_path, monkeypatch):
-    here = identity()
-    assert here == identity()
-    assert re.fullmatch(r"house:[0-9a-f]{64}", here)
-    for path in Path(grader_module.__file__).parent.glob("*.py"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(grader_module, "__file__", str(tmp_path / "grader.py"))
-    assert identity() == here
-    with (tmp_path / "units.py").open("a") as file:
+@pytest.fixture
+def copied_room(tmp_path, monkeypatch):
+    """A copy of the room's source, which `identity` takes for the room itself."""
+    room = Path(identity_module.__file__).parent
+    shutil.copytree(room, tmp_path / "grading", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(identity_module, "__file__", str(tmp_path / "grading" / "identity.py"))
+    return tmp_path / "grading"
+
+
+@pytest.mark.parametrize("name", ["house", "reference"])
+def test_the_identity_changes_with_the_source_and_names_the_grader(name, copied_room, monkeypatch):
+    copied = identity(name)
+    assert re.fullmatch(rf"{name}:[0-9a-f]{{64}}", copied)
+    with (copied_room / "units.py").open("a") as file:
         file.write("# one comment more\n")
-    assert identity() != here
+    changed = identity(name)
+    assert changed != copied
+    monkeypatch.undo()
+    assert identity(name) == Grader(grader=name).identity() == copied
+
+
+def test_the_reference_rules_are_part_of_the_identity_of_that_grader_alone(copied_room):
+    before = identity("house"), identity("reference")
+    with (copied_room / "reference" / "rules.py").open("a") as file:
+        file.write("# one comment more\n")
+    assert identity("house") == identity(None) == before[0]
+    assert identity("reference") != before[1]
+
+
+def test_the_caller_says_that_the_prompt_opened_the_reasoning(grader):
+    case = (r"I think \boxed{7}", "7", True)
+    assert not grader.grade([case])[0].inside_reasoning
+    assert grader.grade([case], reasoning_opened=True)[0].inside_reasoning
+
+
+def test_each_judgement_says_who_decided_and_equal_cases_are_paid_for_once():
+    with Grader(limits=Limits(workers=1)) as grader:
+        first, again, other = grader.graded(
+            [(r"\boxed{\sqrt8}", r"2\sqrt2", False)] * 2 + [(r"\boxed{1}", "1", False)]
+        )
+        later = grader.graded([(r"\boxed{\sqrt8}", r"2\sqrt2", False)])[0]
+    assert {one.judgement.by for one in (first, again, other)} == {"house"}
+    assert first.judgement == again.judgement == later.judgement
+    assert min(one.seconds for one in (first, again, other, later)) > 0
+    assert first.seconds / 2 > max(again.seconds, later.seconds)
+
+
+@pytest.mark.parametrize("name", [None, "house"])
+def test_the_house_grader_has_a_name_of_its_own(name):
+    with Grader(grader=name) as grader:
+        assert grader.identity() == identity()
+        assert grader.grade([(r"\boxed{5}", "5", False)])[0].by == "house"
 
 
 OWN = "def grade(response, gold):\n    return response.endswith(gold)\n"
@@ -274,6 +320,7 @@ def test_anyones_own_grader_decides_and_the_house_still_says_what_was_boxed(own)
     ]
     assert [one.extracted for one in judgements] == [None, "5", None, None]
     assert judgements[0].stage == "own_grader:grade"
+    assert {one.by for one in judgements} == {"own_grader:grade"}
 
 
 def test_the_identity_of_an_own_grader_is_that_of_its_module(own):

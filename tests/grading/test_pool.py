@@ -1,5 +1,7 @@
 """Processes that can be killed. The graders that misbehave are small real modules, written to a folder."""
 
+import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -92,6 +94,7 @@ def test_replies_come_in_the_order_of_the_cases(misbehaving):
 def test_a_case_that_fails_is_tried_twice_reported_and_harms_no_other(misbehaving, response, reason):
     with pool(memory_bytes=64 << 20) as workers:
         before, failed, after = workers.run(cases("right", response, "right"))
+        assert workers.retries == 1
     assert (before, failed, after) == ({"correct": True}, Failed(reason=reason), {"correct": True})
     tries = [line for line in misbehaving.read_text().splitlines() if line.endswith(f" {response}")]
     assert len(tries) == 2
@@ -100,7 +103,8 @@ def test_a_case_that_fails_is_tried_twice_reported_and_harms_no_other(misbehavin
 
 def test_a_case_that_fails_once_by_bad_luck_succeeds_the_second_time(misbehaving):
     with pool() as workers:
-        assert workers.run(cases("once")) == [{"correct": False}]
+        assert workers.run(cases("right", "once")) == [{"correct": True}, {"correct": False}]
+        assert workers.retries == 1
 
 
 def test_workers_are_kept_from_one_call_to_the_next(misbehaving):
@@ -172,6 +176,62 @@ def test_threads_can_share_a_pool_E70(misbehaving):
         for thread in threads:
             thread.join()
     assert list(replies.values()) == [[{"correct": True}, {"correct": False}]] * 4
+
+
+@pytest.mark.patient
+def test_the_seconds_of_a_case_are_those_of_all_its_tries(misbehaving):
+    with pool(seconds=0.5) as workers:
+        (_, quick), (_, endless) = workers.timed(cases("right", "hang"))
+    assert quick < 0.5
+    assert 1.0 <= endless < 5.0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of newer Pythons, where other tests left threads
+def test_a_forked_copy_of_the_process_has_workers_of_its_own_E70(misbehaving):
+    """The copy inherits the pool with its connections; two processes that talk into one would mix their replies."""
+    with pool() as workers:
+        workers.run(cases("right"))
+        inherited = workers.process_ids
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            replies = workers.run(cases("right", "other", "right"))
+            own = workers.process_ids
+            workers.close()
+            gone = not any(is_running(process_id) for process_id in own)
+            os.write(writer, json.dumps([replies, list(own), gone]).encode())
+            os._exit(0)
+        ours = workers.run(cases("other", "right", "other"))
+        os.waitpid(child, 0)
+        theirs, own, gone = json.loads(os.read(reader, 10_000))
+        os.close(reader)
+        os.close(writer)
+        assert [reply["correct"] for reply in theirs] == [True, False, True]
+        assert [reply["correct"] for reply in ours] == [False, True, False]
+        assert set(own).isdisjoint(inherited)
+        assert gone
+        assert workers.process_ids == inherited
+        assert all(is_running(process_id) for process_id in inherited)
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_started_process_grades_with_a_pool_of_its_own_E70(misbehaving, method):
+    context = multiprocessing.get_context(method)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_grade_elsewhere, args=(str(misbehaving.parent), sender))
+    process.start()
+    replies, left = receiver.recv()
+    process.join()
+    assert replies == [{"correct": True}, {"correct": False}]
+    assert left == ()
+    assert process.exitcode == 0
+
+
+def _grade_elsewhere(folder, sender):
+    sys.path.insert(0, folder)
+    with pool() as workers:
+        replies = workers.run(cases("right", "other"))
+    sender.send((replies, workers.process_ids))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from opd.grading.folding import fold
-from opd.grading.tokens import LONGEST_ANSWER, tokenise
+from opd.grading.lexer import LONGEST_ANSWER, tokenise
 from opd.grading.trees import BeyondGrammar, Unreadable
 
 
@@ -24,6 +24,14 @@ def spelled(text, **settings):
         (r"((((7))))", "(7)"),
         (r"{{7}}", "7"),
         ("\u200b42\u00a0\x00", "42"),
+        ("\u202e42\u2066", "42"),
+        ("``42''", "42"),
+        ("\u201c42\u201d", "42"),
+        (r"\begin{aligned} x &= 1 \\ y &= 2 \end{aligned}", "x=1, y=2"),
+        ("5{:}30", "5:30"),
+        ("]0,1[", "(0,1)"),
+        ("[0,1[", "[0,1)"),
+        (r"]-\infty, 0] \cup ]1, 2[", r"(-\infty,0]\cup(1,2)"),
     ],
 )
 def test_layout_leaves_no_trace(one, other):
@@ -39,6 +47,7 @@ def test_layout_leaves_no_trace(one, other):
         (r"11,\! 111,\! 100", "11111100"),
         ("58{,}500", "58500"),
         (r"1\,000\,000", "1000000"),
+        (r"1,\,000", "1000"),
         ("1 000 000", "1000000"),
     ],
 )
@@ -72,6 +81,14 @@ def test_a_comma_can_be_asked_to_separate():
         ("21st", "21"),
         ("4:30 p.m.", "4 : 30 pm"),
         ("2**10", "2 ^ 10"),
+        ("+/-5", "+- 5"),
+        (r"45 \deg", "45 degree"),
+        (r"2\text{cis}60", "2 cis 60"),
+        (r"3 \text{ to } 4", "3 : 4"),
+        (r"\text{one hundred and five}", "one hundred five"),
+        (r"\overline{3+4i}", "conj { 3 + 4 i }"),
+        (r"\overline{XY}", "X Y"),
+        (r"[[1,2],[3,4]]", "[ [ 1 , 2 ] , [ 3 , 4 ] ]"),
     ],
 )
 def test_letters_are_words_units_functions_or_names(text, tokens):

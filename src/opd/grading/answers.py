@@ -52,13 +52,16 @@ class _Box:
     text: str | None  # None: never closed
 
 
-def extract(response: str) -> Answer:
-    """The answer of a response: its last box, or the list that it closes, and where that stood."""
+def extract(response: str, *, reasoning_opened: bool = False) -> Answer:
+    """The answer of a response: its last box, or the list that it closes, and where that stood.
+
+    `reasoning_opened`: the prompt ended in `<think>`, so that the response begins inside the reasoning.
+    """
     openings = list(_OPENING.finditer(response))
     last, position = _last_box(response, openings)
     if last is None:
         return Answer(text=None, missing="there is no box")
-    inside = _inside_reasoning(response, last.start)
+    inside = inside_reasoning(response, last.start, opened=reasoning_opened)
     if last.text is None:
         return Answer(text=None, missing="the last box is never closed", inside_reasoning=inside)
     if _is_nothing(last.text):
@@ -71,8 +74,22 @@ def extract(response: str) -> Answer:
         if not _is_list_separator(response[before.end : boxes[-1].start]):
             break
         boxes.append(before)
-    texts = dict.fromkeys(box.text.strip() for box in reversed(boxes) if box.text is not None)
+    texts = dict.fromkeys(_stripped(box.text) for box in reversed(boxes) if box.text is not None)
     return Answer(text=", ".join(texts), inside_reasoning=inside)
+
+
+def _stripped(text: str) -> str:
+    r"""The text without blanks around it, where `\ ` is a blank too. An odd backslash has lost its blank."""
+    end = len(text)
+    while True:
+        while end and text[end - 1].isspace():
+            end -= 1
+        backslashes = end
+        while backslashes and text[backslashes - 1] == "\\":
+            backslashes -= 1
+        if (end - backslashes) % 2 == 0:
+            return text[:end].lstrip()
+        end -= 1
 
 
 def unwrapped(gold: str) -> str:
@@ -121,8 +138,9 @@ def _is_list_separator(between: str) -> bool:
     return _BETWEEN.fullmatch(between) is not None and _JOINED.search(between) is not None
 
 
-def _inside_reasoning(response: str, position: int) -> bool:
-    """Whether a `</think>` follows, or a `<think>` was opened before and not closed."""
+def inside_reasoning(response: str, position: int, *, opened: bool) -> bool:
+    """Whether a `</think>` follows, or a `<think>` was opened before, here or in the prompt, and not closed."""
     if response.find("</think>", position) >= 0:
         return True
-    return response.rfind("<think>", 0, position) > response.rfind("</think>", 0, position)
+    closed = response.rfind("</think>", 0, position)
+    return response.rfind("<think>", 0, position) > closed or (opened and closed < 0)

@@ -6,8 +6,7 @@ Each reader starts behind the opening bracket, which is taken already, and takes
 from collections.abc import Callable
 
 from opd.grading.cursor import Cursor
-from opd.grading.numerals import in_base
-from opd.grading.trees import Brackets, Call, Listing, Matrix, Node, Number, Unreadable
+from opd.grading.trees import Brackets, Call, Listing, Matrix, Node, Unreadable
 
 NO_ELEMENTS = Brackets("{", (), "}")
 
@@ -45,8 +44,6 @@ def _parenthesised(cursor: Cursor, opening: str) -> Node:
         return Brackets(opening, inner.items, closing)
     if (opening, closing) not in {("(", ")"), ("[", "]")}:
         raise Unreadable(f"{opening} is closed by {closing}")
-    if opening == "(" and isinstance(inner, Number) and inner.value.denominator == 1 and cursor.at("_"):
-        return in_base(str(inner.value), subscript(cursor))
     return inner
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from opd.grading.tokens import Kind, Token
 
 _LETTERS = "ABCDEFGHIJ"
+_INTRODUCTIONS = frozenset({"answer", "choice", "option"})
 _ENDS = frozenset({")", ".", ":"})
 _OPERATORS = frozenset("+-*/^_=<>!|") | {"<=", ">=", "!=", "~=", "in", "cup", "cap", "setminus", "+-", "-+", ","}
 
@@ -31,6 +32,8 @@ def same_choice(answer: Sequence[Token], gold: Sequence[Token]) -> bool | None:
 
 def _choice(tokens: Sequence[Token]) -> Choice | None:
     """The letter that an answer begins with: alone, or marked as (C), C. or C: with its text behind it."""
+    if len(tokens) > 1 and tokens[0].text in _INTRODUCTIONS:
+        tokens = tokens[1:]
     opened = bool(tokens) and tokens[0].text == "("
     inner = tokens[opened:]
     if not inner or not _is_letter(inner[0]):

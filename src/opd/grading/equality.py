@@ -20,9 +20,10 @@ from opd.grading.choices import same_choice
 from opd.grading.exact import Inexact
 from opd.grading.folding import fold
 from opd.grading.grammar import read
-from opd.grading.sets import Arithmetic
+from opd.grading.lexer import tokenise
+from opd.grading.realsets import Arithmetic
 from opd.grading.structure import same
-from opd.grading.tokens import Kind, Token, plain_letters, tokenise
+from opd.grading.tokens import Kind, Token, plain_letters
 from opd.grading.trees import BeyondGrammar, Node, Unreadable
 
 _INTEGER = re.compile(r"\s*([+-]?\d{1,4000})\s*", re.ASCII)
@@ -144,6 +145,9 @@ def _unreadable(answer: str, gold: str, *, reason: str) -> Outcome:
 
 def _spoken(tokens: tuple[Token, ...]) -> str | None:
     """The letters of a text; None when there are numbers or signs in it, which letters don't tell."""
-    if not all(token.kind in _SPOKEN or token.text in _SILENT for token in tokens):
-        return None
+    hyphened = any(token.kind is Kind.WORD for token in tokens)  # x-axis; in x-y it is a sign
+    for place, token in enumerate(tokens):
+        hyphen = hyphened and token.text == "-" and 0 < place < len(tokens) - 1
+        if token.kind not in _SPOKEN and token.text not in _SILENT and not hyphen:
+            return None
     return plain_letters(tokens)

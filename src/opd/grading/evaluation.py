@@ -173,6 +173,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "log": _logarithm,
     "lg": lambda number: _logarithm(number, mpmath.mpf(10)),
     "abs": abs,
+    "conj": mpmath.conj,
     "norm": abs,
     "floor": _floor,
     "ceil": lambda number: -_floor(-number),

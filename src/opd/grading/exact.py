@@ -172,6 +172,7 @@ _FUNCTIONS: dict[str, Callable[..., Fraction]] = {
     "factorial": _factorial,
     "binom": _binomial,
     "abs": abs,
+    "conj": lambda number: number,
     "norm": abs,
     "floor": lambda number: Fraction(math.floor(number)),
     "ceil": lambda number: Fraction(math.ceil(number)),

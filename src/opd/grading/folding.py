@@ -20,15 +20,19 @@ def fold(text: str) -> str:
         text = _VULGAR.sub(_vulgar_fraction, text)
         text = unicodedata.normalize("NFKC", text)
     text = _CLOCK.sub(lambda found: f" {(found[1] or found[2]).casefold()}m", _INVISIBLE.sub("", text))
-    text = _PROGRAMMED_POWER.sub("^", text)
-    return _DROPPED.sub(" ", text).strip()
+    text = _PROGRAMMED_POWER.sub("^", text).replace("+/-", r"\pm ")
+    text = _BRACED_MARK.sub(r"\1", _QUOTED.sub(r"\1", text))
+    return _EMPTY_GROUP.sub("", _DROPPED.sub(" ", text).strip())
 
 
 _SUPERSCRIPTS = re.compile(f"[{''.join(words.SUPERSCRIPTS)}]+")
 _SUBSCRIPTS = re.compile(f"[{''.join(words.SUBSCRIPTS)}]+")
 _VULGAR = re.compile("[¼-¾⅐-⅞↉]")
-_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe0f\ufeff]")
 _PROGRAMMED_POWER = re.compile(r"(?<=[\d)])\*\*(?=[\d(-])")  # 2**10; elsewhere ** is bold type
+_EMPTY_GROUP = re.compile(r"^(?:\{\})+|(?<=[\w)])(?:\{\})+$")  # around the answer; elsewhere something is missing
+_BRACED_MARK = re.compile(r"\{\s*([:=])\s*\}")  # for TeX's spacing
+_QUOTED = re.compile(r"``([^`']*)''")
 _CLOCK = re.compile(r"\b([ap])\.\s?m\b\.?|(?<=:\d\d)\s*([ap])m\b", re.IGNORECASE)  # 4:30 p.m. or 4:30PM
 _DROPPED = re.compile(
     r"\\(?:hspace|vspace|tag|label|color|textcolor|phantom|hphantom|vphantom)\*?\s*\{[^{}]*\}"

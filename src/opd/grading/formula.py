@@ -134,6 +134,8 @@ def _with_suffix(cursor: Cursor, node: Node) -> Node | None:
         return Degrees(node, _scale(cursor))
     if isinstance(node, Name) and cursor.take_if("'"):
         return Name(f"{node.text}'")
+    if isinstance(node, Number) and node.value.denominator == 1 and cursor.at("_"):  # {52}_8 and (52)_8
+        return in_base(str(node.value), subscript(cursor))
     return None
 
 

@@ -17,8 +17,9 @@ from functools import lru_cache
 from opd.grading import vocabulary as words
 from opd.grading.cursor import Cursor
 from opd.grading.formula import fraction, read_sum
+from opd.grading.lexer import tokenise
 from opd.grading.numerals import number_from_words
-from opd.grading.tokens import Kind, Token, tokenise
+from opd.grading.tokens import Kind, Token
 from opd.grading.trees import (
     Call,
     Degrees,
@@ -41,7 +42,7 @@ from opd.grading.trees import (
 )
 from opd.grading.units import unit_of
 
-MOST_ITEMS = 200
+MOST_ITEMS = 64  # each is compared with each; no real answer has as many
 
 _RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~=", "in")
 _SEPARATORS = (",", ";", "and", "or")
@@ -145,6 +146,7 @@ def _quantity(cursor: Cursor) -> Node:
     minus = _currency(cursor.peek(1)) and cursor.take_if("-")
     parts = [(cursor.take().text, 1)] if _currency(cursor.peek()) else []
     value = read_sum(cursor)
+    value = _scaled(cursor, value)
     parts += _unit_parts(cursor)
     if contains(value, Degrees):
         bare = _without_degrees(value)
@@ -154,6 +156,14 @@ def _quantity(cursor: Cursor) -> Node:
     unit = unit_of(parts)
     value = negative(value) if minus else value
     return Quantity(value, unit) if unit else value
+
+
+def _scaled(cursor: Cursor, value: Node) -> Node:
+    """The value times the million or thousand that stands behind it as a word."""
+    while cursor.is_kind(Kind.WORD) and (token := cursor.peek()) is not None and token.text in words.SCALE_WORDS:
+        cursor.take()
+        value = Product((value, Number(Fraction(words.SCALE_WORDS[token.text]))))
+    return value
 
 
 def _currency(token: Token | None) -> bool:
@@ -249,6 +259,8 @@ _FIGURES = frozenset({"angle", "triangle"})
 
 def _label(tokens: tuple[Token, ...]) -> str | None:
     """The text of a member of a relation that only names something; None where it has a value of its own."""
+    while len(tokens) > 2 and (tokens[0].text, tokens[-1].text) == ("{", "}"):  # around a bold name
+        tokens = tokens[1:-1]
     if not _LABEL.fullmatch("".join(_sign(token) for token in tokens)):
         return None
     return "".join(token.text for token in tokens if token.text not in {"{", "}"})

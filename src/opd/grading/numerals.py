@@ -40,12 +40,14 @@ def in_base(digits: str, base: str) -> Number:
 
 
 def number_from_words(spoken: Sequence[str]) -> int | None:
-    """The number that English words say, such as twenty-five or three hundred; None for any other text."""
+    """The number that English or Chinese words say: twenty-five, three hundred, 二十五; None for any other text."""
+    if len(spoken) == 1 and set(spoken[0]) <= words.CHINESE_NUMERALS:
+        return _chinese(spoken[0])
     total, current = 0, None
     for word in spoken:
-        if word in words.NUMBER_WORDS:
+        if word in words.NUMBER_WORDS and _may_follow(words.NUMBER_WORDS[word], current):
             current = (current or 0) + words.NUMBER_WORDS[word]
-        elif word in words.SCALE_WORDS and current is not None:
+        elif word in words.SCALE_WORDS and current:
             scale = words.SCALE_WORDS[word]
             if scale == 100:
                 current *= scale
@@ -54,3 +56,24 @@ def number_from_words(spoken: Sequence[str]) -> int | None:
         else:
             return None
     return None if current is None else total + current
+
+
+def _may_follow(value: int, before: int | None) -> bool:
+    """Whether this word goes on with a number: five behind twenty or a hundred, but not behind six."""
+    if before is None or before % 100 == 0:
+        return True
+    return before % 10 == 0 and before % 100 >= 20 and 0 < value < 10
+
+
+def _chinese(numeral: str) -> int | None:
+    """The number of digits with their places, 三百零五; a row of digits alone, 二五, is not read."""
+    total, digit = 0, None
+    for character in numeral:
+        if character in words.CHINESE_PLACES:
+            total += (1 if digit is None else digit) * words.CHINESE_PLACES[character]
+            digit = None
+        elif digit is None or digit == 0:
+            digit = words.CHINESE_DIGITS.index(character)
+        else:
+            return None
+    return total + (digit or 0)

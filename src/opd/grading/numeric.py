@@ -14,13 +14,17 @@ import mpmath  # type: ignore[import-untyped]  # ships no annotations
 
 from opd.grading import exact
 from opd.grading.evaluation import Evaluation, Point, Spread, Undefined, Value
-from opd.grading.trees import Call, Name, Node, Number, Unreadable, children, variables
+from opd.grading.trees import Call, Name, Node, Number, Power, Unreadable, children, variables
 
 _GUARD_BITS = 64
 _FIRST_BITS = 128
 _BITS_A_NODE = 8
 _SPREADS = 4  # cos x differs from 1 by x² only: a small number can hide behind its square
 MOST_BITS = 20_000  # carried
+_MOST_WORK = 500_000_000  # functions times the square of the bits: about a second, on all points
+_WORK = {"factorial": 200, "binom": 200} | dict.fromkeys(
+    ("sqrt", "abs", "norm", "conj", "floor", "ceil", "max", "min"), 0
+)
 _REAL_POINTS = 6
 _WHOLE_POINTS = 3
 
@@ -85,6 +89,7 @@ class _Compared:
         self._one, self._other = one, other
         self._common_logarithm = common_logarithm
         self._first_bits = _FIRST_BITS + _written_bits(one) + _written_bits(other)
+        self._work = _work(one) + _work(other)
 
     def wherever_defined(self, points: Iterable[Point]) -> Iterator[tuple[Value, Value, int]]:
         for point in points:
@@ -105,6 +110,8 @@ class _Compared:
         return left, right, spread.largest - bits + _GUARD_BITS
 
     def _evaluated(self, point: Point, *, bits: int) -> tuple[Value, Value, Spread]:
+        if self._work * bits**2 > _MOST_WORK:
+            raise Unreadable(f"it has too many functions to be compared at {bits} bits")
         spread = Spread()
         with mpmath.workprec(bits):
             evaluation = Evaluation(point, spread, common_logarithm=self._common_logarithm)
@@ -119,6 +126,16 @@ def _written_bits(node: Node) -> int:
     """Bits that a formula asks for: those of its numbers, so that no decimal is too long, and some for each node."""
     own = node.value.numerator.bit_length() + node.value.denominator.bit_length() if isinstance(node, Number) else 0
     return own + _BITS_A_NODE + sum(_written_bits(child) for child in children(node))
+
+
+def _work(node: Node) -> int:
+    """How many functions and roots are to be computed, a factorial as many of them."""
+    own = 0
+    if isinstance(node, Call):
+        own = _WORK.get(node.function, 1)
+    elif isinstance(node, Power):
+        own = int(not isinstance(node.exponent, Number) or node.exponent.value.denominator != 1)
+    return own + sum(_work(child) for child in children(node))
 
 
 def _agree(left: Value, right: Value, slack: int) -> bool:

@@ -6,7 +6,8 @@ be it a loop or a crash or an appetite for memory, reaches this process. A case 
 in a fresh worker, and then reported as failed.
 
 Workers are fresh interpreters, whatever this process holds: no torch, no threads, no `__main__` run again.
-They start when the first case needs one and serve until the pool is closed.
+They start when the first case needs one and serve until the pool is closed. A forked copy of this process has
+no part in them: it starts its own.
 """
 
 import json
@@ -61,6 +62,7 @@ class _Worker:
     deadline: float
     ready: bool = False
     case: int | None = None
+    handed_out: float = 0.0  # when it got its case, by the monotonic clock
 
     def stop(self, *, patience_seconds: float = 0.0) -> None:
         """Ends the process and takes in its exit status; it may leave by itself first, if there is patience."""
@@ -74,11 +76,12 @@ class _Worker:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """The cases of one call: which are due, how often each was tried, and what came of it."""
+    """The cases of one call: which are due, how often each was tried, for how long, and what came of it."""
 
     cases: Sequence[Case]
     due: deque[int]
     tries: list[int]
+    seconds: list[float]
     results: dict[int, Result] = field(default_factory=dict)
 
     def failed(self, case: int, reason: str) -> None:
@@ -88,16 +91,27 @@ class _Run:
         else:
             self.results[case] = Failed(reason=reason)
 
+    @property
+    def retries(self) -> int:
+        """How many cases were tried once more."""
+        return sum(tries > 0 for tries in self.tries)
+
 
 class Pool:
     """Workers that reply to cases. Use it as a context manager, or call `close`."""
 
-    def __init__(self, *, grader: str | None = None, limits: Limits | None = None) -> None:
+    def __init__(self, *, grader: str = "house", limits: Limits | None = None) -> None:
         self._grader = grader
         self._limits = limits or Limits()
+        self._retries = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """No workers yet, and this process as the owner of those to come."""
         self._workers: list[_Worker] = []
+        self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._finalizer = weakref.finalize(self, _stop_all, self._workers, os.getpid())
+        self._finalizer = weakref.finalize(self, _stop_all, self._workers, self._owner)
 
     def __enter__(self) -> Self:
         return self
@@ -109,29 +123,57 @@ class Pool:
 
     def close(self) -> None:
         """Ends all workers; none is left, not even as a zombie. A closed pool starts new ones when asked again."""
+        self._disown()
         with self._lock:
-            _stop_all(self._workers, os.getpid())
+            _stop_all(self._workers, self._owner)
 
     @property
     def process_ids(self) -> tuple[int, ...]:
         """The workers that are running now."""
+        self._disown()
         return tuple(worker.process.pid for worker in self._workers)
+
+    @property
+    def retries(self) -> int:
+        """How many cases failed once and were tried again, since the pool was made."""
+        return self._retries
 
     def run(self, cases: Sequence[Case]) -> list[Result]:
         """The reply to each case, in order, or why there is none.
 
         Raises `AskedWrongly` when someone's own grader can't be imported, `RuntimeError` when a worker can't start.
         """
-        run = _Run(cases=cases, due=deque(range(len(cases))), tries=[0] * len(cases))
+        return [result for result, _ in self.timed(cases)]
+
+    def timed(self, cases: Sequence[Case]) -> list[tuple[Result, float]]:
+        """The same, each with the seconds that its tries took in the workers."""
+        run = _Run(
+            cases=cases,
+            due=deque(range(len(cases))),
+            tries=[0] * len(cases),
+            seconds=[0.0] * len(cases),
+        )
+        self._disown()
         with self._lock:
             try:
                 while len(run.results) < len(cases):
                     self._hand_out(run)
                     self._collect(run)
             finally:
+                self._retries += run.retries
                 for worker in [worker for worker in self._workers if worker.case is not None]:
                     self._discard(worker)  # interrupted: nobody waits for its reply any more
-        return [run.results[number] for number in range(len(cases))]
+        return [(run.results[number], run.seconds[number]) for number in range(len(cases))]
+
+    def _disown(self) -> None:
+        """In a forked copy of the process: the workers are those of the original, and its lock may be held."""
+        if os.getpid() == self._owner:
+            return
+        self._finalizer.detach()
+        for worker in self._workers:
+            worker.connection.close()  # this copy's end: the original's stays open
+            worker.process.returncode = 0  # nothing that this process could wait for
+        self._begin()
 
     def _hand_out(self, run: _Run) -> None:
         busy = sum(worker.case is not None for worker in self._workers)
@@ -149,7 +191,8 @@ class Pool:
             run.due.appendleft(case)
             self._discard(worker)
             return
-        worker.case, worker.deadline = case, time.monotonic() + self._limits.seconds
+        worker.case, worker.handed_out = case, time.monotonic()
+        worker.deadline = worker.handed_out + self._limits.seconds
 
     def _collect(self, run: _Run) -> None:
         """Waits for the next reply, start or deadline, and takes note of everything that is due by then."""
@@ -177,6 +220,7 @@ class Pool:
             worker.ready = True
             return
         case, worker.case = worker.case, None
+        run.seconds[case] += time.monotonic() - worker.handed_out
         if "failed" in message:
             run.failed(case, message["failed"])
             self._discard(worker)
@@ -188,6 +232,7 @@ class Pool:
             self._discard(worker)
             raise RuntimeError(f"a grading process was not ready after {self._limits.start_seconds:g} s")
         assert worker.case is not None, "only a start or a case has a deadline"
+        run.seconds[worker.case] += time.monotonic() - worker.handed_out
         run.failed(worker.case, f"killed: it took longer than {self._limits.seconds:g} s")
         self._discard(worker)
 
@@ -198,6 +243,7 @@ class Pool:
         if not worker.ready:
             raise RuntimeError(f"a grading process ended with status {status} before it was ready")
         if worker.case is not None:
+            run.seconds[worker.case] += time.monotonic() - worker.handed_out
             run.failed(worker.case, f"the process died with status {status}")
 
     def _discard(self, worker: _Worker, *, patience_seconds: float = 0.0) -> None:

@@ -13,7 +13,8 @@ from fractions import Fraction
 
 from opd.grading import units
 from opd.grading.exact import as_infinity
-from opd.grading.sets import Arithmetic, as_set, is_surely_a_set, same_set
+from opd.grading.realsets import Arithmetic, same_set
+from opd.grading.sets import as_set, is_surely_a_set
 from opd.grading.trees import (
     Brackets,
     Listing,
@@ -22,6 +23,7 @@ from opd.grading.trees import (
     Node,
     Number,
     PlusMinus,
+    Power,
     Product,
     Quantity,
     Ratio,
@@ -105,7 +107,8 @@ def _same_lists(answer: Node, gold: Node, arithmetic: Arithmetic) -> bool:
     if len(one) == 1 and len(other) == 1 and (one[0], other[0]) != (answer, gold):
         return same(one[0], other[0], arithmetic)
     if len(one) == 1 or len(other) == 1:
-        return _tuple_and_list(one, other, arithmetic)
+        braced = isinstance(_claim(answer)[1], Brackets) and isinstance(_claim(gold)[1], Brackets)
+        return not braced and _tuple_and_list(one, other, arithmetic)
     if isinstance(answer, Brackets) or isinstance(gold, Brackets):
         one, other = _distinct(one, arithmetic), _distinct(other, arithmetic)
     return len(one) == len(other) and _all_matched(one, other, arithmetic)
@@ -206,9 +209,13 @@ def _names_a_combination(relation: Relation) -> bool:
         return False
     match first:
         case Sum(parts) | Product(parts):
-            return all(isinstance(part, Name) for part in parts)
+            return all(isinstance(part, Name) or _is_reciprocal_of_a_name(part) for part in parts)
         case _:
             return False
+
+
+def _is_reciprocal_of_a_name(node: Node) -> bool:
+    return isinstance(node, Power) and isinstance(node.base, Name) and isinstance(node.exponent, Number)
 
 
 def _same_values(answer: Node, gold: Node, arithmetic: Arithmetic) -> bool:  # noqa: PLR0911  # one return for each kind of answer

@@ -76,4 +76,4 @@ def _is_zero(difference: Formula, *, scale: Formula) -> bool:
     size = max(1, abs(sympy.N(scale, _DIGITS)))
     if abs(value) > size * sympy.Float(10) ** -_AGREEING_DIGITS:
         return False
-    return bool(difference.doit() == 0 or abs(value) < size * sympy.Float(10) ** -(_AGREEING_DIGITS + 5))
+    return bool(abs(value) < size * sympy.Float(10) ** -(_AGREEING_DIGITS + 5) or difference.doit() == 0)

@@ -1,23 +1,18 @@
-r"""From an answer to its tokens: numbers, names, words, units and marks, without anything that is only layout.
-
-    \left( 3, \dfrac{\pi}{2} \right)     ( 3 , frac { pi } { 2 } )
-    11,\! 111,\! 111                      11111111
-    864 \mbox{ inches}^2                  864 inches ^ 2
+"""What a token is, and a row of them without what stands around an answer: punctuation, braces, brackets again.
 
 Two answers with the same tokens are equal (house rule 9), whatever they mean.
 """
 
-import re
 from collections.abc import Iterator
 from enum import StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 from opd.grading import vocabulary as words
-from opd.grading.folding import fold
-from opd.grading.trees import BeyondGrammar, Unreadable
 
-LONGEST_ANSWER = 4_000  # characters; keeps every pattern below cheap, and no real answer comes near
+_TRAILING = frozenset({".", ",", ";", ":", "\\\\", "?"})
+_LEADING = frozenset({":", ",", ".", "=", "~="})
+_BEFORE_A_SET = frozenset({"in", "cup", "cap", "setminus", "="})
+_BEHIND_A_SET = frozenset({"cup", "cap", "setminus", "and", "or"})
 
 
 class Kind(StrEnum):
@@ -38,224 +33,46 @@ class Token(NamedTuple):
     text: str
 
 
-@lru_cache(maxsize=8192)
-def tokenise(text: str, *, grouped: bool = True) -> tuple[Token, ...]:
-    """The tokens of an answer, without dots and commas at its end.
-
-    `grouped` reads 1,234 as one number, otherwise as a list of two. Raises `Unreadable` for an unbalanced
-    brace or a text that is too long, `BeyondGrammar` for a command that is in no table.
-    """
-    if len(text) > LONGEST_ANSWER:
-        raise Unreadable(f"it is longer than {LONGEST_ANSWER} characters")
-    tokens = _Lexer(fold(text), grouped=grouped).tokens()
-    return _peeled(_trimmed(tokens))
+def trimmed(tokens: list[Token]) -> tuple[Token, ...]:
+    """The answer in a row of tokens, as far as its outline goes."""
+    return _peeled(_without_punctuation(_round_brackets(_without_introduction(_with_spoken_marks(tokens)))))
 
 
-_LEXEME = re.compile(
-    r"""
-      (?P<repeating> \d*\.\d*\\(?:overline|bar|dot)\s*\{\d+\} )
-    | (?P<scientific> (?:\d+(?:\.\d+)?|\.\d+)[eE][+-]?\d+(?![A-Za-z\d.]) )
-    | (?P<numeral> (?=[A-Z]*\d)(?=\d*[A-Z])[0-9A-Z]++(?=\s*\}?\s*_\s*\{?\s*\d\d) )
-    | (?P<spaced> \d{1,3}(?:(?:,?\s*\\!\s*|\{,\}|\\[,;:\s]|~|[ ])\d{3})+(?!\d|,\d)(?:\.\d+)? )
-    | (?P<grouped> \d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)? )
-    | (?P<plain> \d+\.\d+|\.\d+|\d+ )
-    | (?P<degree> \^\s*\{\s*\\(?:circ|degree)\s*\}|\^\s*\\(?:circ|degree)(?![A-Za-z])|\\degree(?![A-Za-z]) )
-    | (?P<ordinal> \^\s*(?:\{\s*(?:\\[a-z]+\s*\{\s*(?:st|nd|rd|th)\s*\}|(?:st|nd|rd|th))\s*\}
-                   |\\[a-z]+\s*\{\s*(?:st|nd|rd|th)\s*\}) )
-    | (?P<blackboard> \\(?:mathbb|Bbb)\s*(?:\{\s*[A-Z]\s*\}|[A-Z]) )
-    | (?P<environment> \\(?:begin|end)\s*\{[A-Za-z]+\*?\}(?:\{[clr|]*\})? )
-    | (?P<command> \\[A-Za-z]+\*?|\\. )
-    | (?P<letters> [A-Za-z]+ )
-    | (?P<ideographs> [\u3400-\u9fff]+ )
-    | (?P<blank> [\s~]+ )
-    | (?P<mark> . )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_ONLY_LETTERS = re.compile(r"[^0-9=+*/^_<>]*")
-_VOWEL = re.compile("[aeiou]", re.IGNORECASE)
-_FUNCTION_AND_LETTER = re.compile(r"(sin|cos|tan|cot|sec|csc|ln|log)([xyz])")
-_ROMAN_NAMES = frozenset("iedx")  # \mathrm{e} is the constant, and \mathrm{d}x no unit
-_OPEN = frozenset({"(", "[", "\\{"})
-_CLOSE = frozenset({")", "]", "\\}"})
-_SKIPPED_MARKS = frozenset('$"`')
-_MARKS = frozenset("+-*/^_()[]{}|=<>,;:!&.'?")
-_TRAILING = frozenset({".", ",", ";", ":", "\\\\", "?"})
-_LEADING = frozenset({":", ",", ".", "=", "~="})
-_MATRICES = frozenset({"pmatrix", "bmatrix", "Bmatrix", "matrix", "smallmatrix", "array"})
+def _with_spoken_marks(tokens: list[Token]) -> list[Token]:
+    """With the `to` of a ratio as a colon, 3 to 4, and without the `and` of a number: one hundred and five."""
+    result = []
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1] if place else token
+        behind = tokens[place + 1] if place + 1 < len(tokens) else token
+        if token.text == "to" and before.kind is behind.kind is Kind.NUMBER:
+            result.append(Token(Kind.MARK, ":"))
+        elif token.text != "and" or before.text not in words.SCALE_WORDS or behind.text not in words.NUMBER_WORDS:
+            result.append(token)
+    return result
 
 
-class _Lexer:
-    """One pass over a folded text. Knows, for each open brace, whether it holds text or mathematics."""
-
-    def __init__(self, text: str, *, grouped: bool) -> None:
-        self._text = text
-        self._commas_group = grouped
-        self._only_letters = _ONLY_LETTERS.fullmatch(text) is not None
-        self._out: list[Token] = []
-        self._braces: list[str] = []  # group, text or roman: what was opened and is still open
-        self._pending: str | None = None  # text or roman: the wrapper whose brace comes next
-        self._depth = 0  # of brackets: inside them a comma separates
-        self._glued = False  # to the lexeme before, without a blank
-
-    def tokens(self) -> list[Token]:
-        position = 0
-        while position < len(self._text):
-            position = self._step(position)
-        if self._braces:
-            raise Unreadable("a brace is never closed")
-        return self._out
-
-    def _step(self, position: int) -> int:
-        found = _LEXEME.match(self._text, position)
-        assert found is not None, "the last alternative matches anything"
-        lexeme, kind = found.group(), str(found.lastgroup)
-        if kind == "grouped" and (self._depth or not self._commas_group):
-            lexeme, kind = lexeme.partition(",")[0], "plain"
-        if kind != "blank":
-            getattr(self, f"_{kind}")(lexeme)
-            if kind != "command":
-                self._pending = None
-        self._glued = kind != "blank"
-        return position + len(lexeme)
-
-    def _add(self, kind: Kind, text: str) -> None:
-        self._out.append(Token(kind, text))
-
-    def _plain(self, lexeme: str) -> None:
-        self._add(Kind.NUMBER, lexeme)
-
-    _repeating = _scientific = _numeral = _plain
-
-    def _spaced(self, lexeme: str) -> None:
-        whole, dot, decimals = lexeme.partition(".")
-        self._add(Kind.NUMBER, re.sub(r"\D", "", whole) + dot + decimals)
-
-    _grouped = _spaced
-
-    def _degree(self, _: str) -> None:
-        self._add(Kind.UNIT, "degree")
-
-    def _ordinal(self, lexeme: str) -> None:
-        if not self._after_number():  # x^{th}: not an ordinal, and no power either
-            raise Unreadable(f"{lexeme!r} follows no number")
-
-    def _blackboard(self, lexeme: str) -> None:
-        self._add(Kind.NAME, f"mathbb{lexeme.rstrip('} ')[-1]}")
-
-    def _environment(self, lexeme: str) -> None:
-        command, name = re.findall("[A-Za-z]+", lexeme)[:2]
-        if name not in _MATRICES:
-            raise BeyondGrammar(f"the grammar has no {name!r} environment")
-        self._add(Kind.MARK, command)
-
-    def _command(self, lexeme: str) -> None:
-        name = lexeme[1:].rstrip("*") or "*"
-        if name in words.TEXT:
-            self._pending = "text"
-        elif name in words.ROMAN:
-            self._pending = "roman"
-        elif name not in words.LAYOUT:
-            self._pending = None
-            self._meaningful(name)
-
-    def _meaningful(self, name: str) -> None:
-        if name in words.FUNCTION_COMMANDS:
-            self._add(Kind.FUNCTION, words.FUNCTION_COMMANDS[name])
-        elif name in words.MARKS:
-            self._bracket(words.MARKS[name])
-        elif name in words.NAMES:
-            self._add(Kind.NAME, words.NAME_ALIASES.get(name, name))
-        elif name in {"%", "$"}:
-            self._add(Kind.UNIT, "percent" if name == "%" else words.CURRENCY[name])
-        elif name != "#":
-            raise BeyondGrammar(f"the grammar has no command {name!r}")
-
-    def _letters(self, run: str) -> None:
-        mode = self._pending or (self._braces[-1] if self._braces else "group")
-        lower = run.casefold()
-        if lower in words.ORDINALS and self._after_number():
-            return
-        if lower in words.AND or lower in words.OR:
-            self._add(Kind.MARK, "and" if lower in words.AND else "or")
-        elif self._is_text(run, mode):
-            self._add(Kind.WORD, lower)
-        else:
-            self._bare(run, mode)
-
-    def _is_text(self, run: str, mode: str) -> bool:
-        if mode == "text":
-            return run != "i" or not self._out  # 3+4\text{i} is a complex number
-        return mode == "roman" and run not in words.FUNCTIONS and run not in _ROMAN_NAMES
-
-    def _bare(self, run: str, mode: str) -> None:
-        """Letters in a formula: a function, a word, or a product of names."""
-        split = _FUNCTION_AND_LETTER.fullmatch(run)
-        if run in words.PLAIN_FUNCTIONS or (mode == "roman" and run in words.FUNCTIONS):
-            self._add(Kind.FUNCTION, run)
-        elif run in words.PLAIN_NAMES:
-            self._add(Kind.NAME, run)
-        elif split:
-            self._add(Kind.FUNCTION, split[1])
-            self._add(Kind.NAME, split[2])
-        elif self._is_word(run):
-            self._add(Kind.WORD, run.casefold())
-        else:
-            for letter in run:
-                self._add(Kind.NAME, letter)
-
-    def _is_word(self, run: str) -> bool:
-        if len(run) == 1:
-            return False
-        if run in words.SHORT_WORDS:
-            return bool(self._out)
-        if not _VOWEL.search(run):
-            return False
-        if self._after_number() and self._glued:  # 6abcd is a product, 17apples is not
-            return len(run) > 4 or run.rstrip("s") in words.UNIT_ALIASES
-        return len(run) > 3 or self._only_letters
-
-    def _after_number(self) -> bool:
-        return bool(self._out) and self._out[-1].kind is Kind.NUMBER
-
-    def _ideographs(self, run: str) -> None:
-        if run in words.AND or run in words.OR:
-            self._add(Kind.MARK, "and" if run in words.AND else "or")
-        else:
-            self._add(Kind.WORD, run)
-
-    def _mark(self, character: str) -> None:
-        if character == "{":
-            self._open_brace()
-        elif character == "}":
-            self._close_brace()
-        elif character in words.CURRENCY and character not in _SKIPPED_MARKS:
-            self._add(Kind.UNIT, words.CURRENCY[character])
-        elif character == "%":
-            self._add(Kind.UNIT, "percent")
-        elif character in _MARKS:
-            self._bracket(character)
-        elif character not in _SKIPPED_MARKS:
-            raise Unreadable(f"{character!r} is no mathematics")
-
-    def _bracket(self, mark: str) -> None:
-        self._depth += (mark in _OPEN) - (mark in _CLOSE)
-        self._add(Kind.MARK, mark)
-
-    def _open_brace(self) -> None:
-        inherited = self._braces[-1] if self._braces else "group"  # a group inside text is still text
-        self._braces.append(self._pending or inherited)
-        if self._braces[-1] == "group":
-            self._add(Kind.MARK, "{")
-
-    def _close_brace(self) -> None:
-        if not self._braces:
-            raise Unreadable("a brace is closed that was never opened")
-        if self._braces.pop() == "group":
-            self._add(Kind.MARK, "}")
+def _without_introduction(tokens: list[Token]) -> list[Token]:
+    """Without words that only say what comes, as in `Domain: [0, 1)`."""
+    end = next((place for place, token in enumerate(tokens) if token.kind is not Kind.WORD), 0)
+    if 0 < end < len(tokens) - 1 and tokens[end].text == ":" and tokens[end - 1].text in words.INTRODUCTIONS:
+        return tokens[end + 1 :]
+    return tokens
 
 
-def _trimmed(tokens: list[Token]) -> list[Token]:
+def _round_brackets(tokens: list[Token]) -> list[Token]:
+    """An interval's open ends as parentheses where they were written ]0,1[."""
+    result = list(tokens)
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1] if place else None
+        behind = tokens[place + 1] if place + 1 < len(tokens) else None
+        if token.text == "]" and (before is None or before.text in _BEFORE_A_SET) and behind is not None:
+            result[place] = Token(Kind.MARK, "(")
+        elif token.text == "[" and before is not None and (behind is None or behind.text in _BEHIND_A_SET):
+            result[place] = Token(Kind.MARK, ")")
+    return result
+
+
+def _without_punctuation(tokens: list[Token]) -> list[Token]:
     """Without punctuation around the answer: a dot or comma at the end, a colon or equals sign at the start."""
     start, end = 0, len(tokens)
     while end > start and tokens[end - 1].kind is Kind.MARK and tokens[end - 1].text in _TRAILING:

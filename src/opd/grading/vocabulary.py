@@ -4,22 +4,22 @@ Only tables here. A command that stands in none of them is beyond the grammar, n
 """
 
 
-def _row(text: str) -> tuple[str, ...]:
+def row(text: str) -> tuple[str, ...]:
     """Words with blanks between them."""
     return tuple(text.split())
 
 
 FUNCTIONS = frozenset(
-    _row(
+    row(
         """frac sqrt binom sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh cis ln log lg exp gcd
-        lcm max min floor ceil abs norm factorial mod"""
+        lcm max min floor ceil abs norm conj factorial mod"""
     )
 )
 
 # Take a power before their operand: sin² x.
-NAMED_FUNCTIONS = frozenset(_row("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log lg"))
+NAMED_FUNCTIONS = frozenset(row("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log lg"))
 
-FUNCTION_COMMANDS = {name: name for name in FUNCTIONS - {"floor", "ceil", "abs", "norm", "factorial"}} | {
+FUNCTION_COMMANDS = {name: name for name in FUNCTIONS - {"floor", "ceil", "abs", "norm", "conj", "factorial"}} | {
     "dfrac": "frac",
     "tfrac": "frac",
     "cfrac": "frac",
@@ -35,12 +35,13 @@ FUNCTION_COMMANDS = {name: name for name in FUNCTIONS - {"floor", "ceil", "abs",
 
 # Written out without a backslash, as in sqrt(5) or pi/2.
 PLAIN_FUNCTIONS = frozenset(
-    _row("sqrt sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp gcd lcm")
+    row("sqrt sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp gcd lcm")
 )
+WRITTEN_FUNCTIONS = frozenset({"cis", "gcd", "lcm"})  # in text as well, where log and min are words
 PLAIN_NAMES = frozenset({"pi", "theta", "alpha", "beta"})
 
 NAMES = frozenset(
-    _row(
+    row(
         """alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi pi rho
         sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi
         Omega infty emptyset ell hbar angle triangle ldots dots cdots prime varnothing"""
@@ -108,19 +109,26 @@ MARKS = {
 
 # What changes only how an answer looks.
 LAYOUT = frozenset(
-    _row(
+    row(
         """left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr bigm displaystyle
         textstyle scriptstyle limits nolimits quad qquad enspace thinspace negthinspace medspace thickspace
         hfill hline mathstrut strut nonumber notag boxed fbox boldsymbol bm mathbf mathit mathcal mathsf
-        mathtt mathfrak vec hat bar overline overrightarrow widehat tilde underline ensuremath bf it mathord"""
+        mathtt mathfrak tiny scriptsize footnotesize small normalsize large Large LARGE huge Huge vec hat bar
+        overline overrightarrow widehat tilde underline ensuremath bf it mathord"""
     )
 ) | frozenset(",;:! \n\t/")
 
-TEXT = frozenset(_row("text textbf textit textrm textsf texttt textup textnormal textsc mbox hbox emph"))
+TEXT = frozenset(row("text textbf textit textrm textsf texttt textup textnormal textsc mbox hbox emph"))
 ROMAN = frozenset({"mathrm", "operatorname", "rm"})
 
 AND = frozenset({"and", "和", "与", "及", "以及", "且", "并且"})
 OR = frozenset({"or", "或", "或者"})
+INTRODUCTIONS = frozenset(  # before a colon
+    row(
+        """answer answers area circumference distance domain height length perimeter probability radius range ratio
+        result slope solution solutions speed sum total value volume width"""
+    )
+)
 ARTICLES = frozenset({"a", "an", "the"})
 ORDINALS = frozenset({"st", "nd", "rd", "th"})
 
@@ -131,6 +139,8 @@ CHARACTERS = str.maketrans(
         "–": "-",
         "—": "-",
         "‐": "-",
+        "‑": "-",
+        "‒": "-",
         "×": r"\times ",
         "·": r"\cdot ",
         "⋅": r"\cdot ",
@@ -158,6 +168,7 @@ CHARACTERS = str.maketrans(
         "∛": r"\sqrt[3] ",
         "∜": r"\sqrt[4] ",
         "°": r"\degree ",
+        "˚": r"\degree ",
         "º": r"\degree ",
         "℃": r"\degree C",
         "℉": r"\degree F",
@@ -172,6 +183,7 @@ CHARACTERS = str.maketrans(
         "∠": r"\angle ",
         "△": r"\triangle ",
         "∣": "|",
+        "∶": ":",
         "ℝ": r"\mathbb{R}",
         "ℤ": r"\mathbb{Z}",
         "ℚ": r"\mathbb{Q}",
@@ -179,6 +191,12 @@ CHARACTERS = str.maketrans(
         "ℂ": r"\mathbb{C}",
         "′": "'",
         "’": "'",
+        "‘": "'",
+        "“": '"',
+        "”": '"',
+        "„": '"',
+        "«": '"',
+        "»": '"',
         "、": ",",
         "。": ".",
         "￥": "¥",
@@ -253,7 +271,7 @@ _UNITS = {
     "child": "children",
     "box": "",
 }
-UNIT_ALIASES = {alias: unit for unit, aliases in _UNITS.items() for alias in (unit, *_row(aliases))}
+UNIT_ALIASES = {alias: unit for unit, aliases in _UNITS.items() for alias in (unit, *row(aliases))}
 
 COMPOUND_UNITS = {"mph": (("mile", 1), ("hour", -1)), "kph": (("km", 1), ("hour", -1))}
 
@@ -261,21 +279,24 @@ COMPOUND_UNITS = {"mph": (("mile", 1), ("hour", -1)), "kph": (("km", 1), ("hour"
 COUNTED = frozenset({"man", "person", "child", "box"})
 
 # Stand for nothing in particular: "square units", "12 个".
-PLACEHOLDERS = frozenset(_row("unit 单位 个 只 条 件 本 张 次 种 名 位 块 岁 棵 辆"))
+PLACEHOLDERS = frozenset(row("unit 单位 个 只 条 件 本 张 次 种 名 位 块 岁 棵 辆"))
 POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "平方": 2, "cubic": 3, "cu": 3, "cubed": 3, "立方": 3}
 
 # Bare letters that are a unit or a counting word when they follow a number, too short to be told by their vowels.
 SHORT_WORDS = frozenset(
-    _row(
+    row(
         """mm cm km in ft yd mi mg gm kg lb lbs oz ml sec min hr hrs yr yrs day deg rad mph am pm sq cu men man
         box cup egg dog cat pie car way bag pen cow hen pig bus boy row set pts"""
     )
 )
 
-_SMALL = _row("""zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+_SMALL = row("""zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen""")
-_TENS = _row("twenty thirty forty fifty sixty seventy eighty ninety")
+_TENS = row("twenty thirty forty fifty sixty seventy eighty ninety")
 NUMBER_WORDS = {word: value for value, word in enumerate(_SMALL)} | {
     word: 10 * value for value, word in enumerate(_TENS, start=2)
 }
 SCALE_WORDS = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
+CHINESE_DIGITS = "零一二三四五六七八九"
+CHINESE_PLACES = {"十": 10, "百": 100, "千": 1000}
+CHINESE_NUMERALS = frozenset(CHINESE_DIGITS) | CHINESE_PLACES.keys()
