@@ -10,7 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from opd.cli.compare import compare
+from opd.evaluate.score import build_score
 from opd.records.errors import AskedWrongly
+from opd.records.files import append_lines, write_json
+from opd.records.rollouts import StopReason
+from opd.records.scores import Judgement, Protocol, Sample, Verdict
 
 # hits of 4 samples a question
 STUDENT = [0, 1, 2, 2, 3, 1, 0, 2, 4, 1, 2, 3]
@@ -127,3 +131,105 @@ def test_the_verb_itself_costs_only_click(verb: str) -> None:
         "print(sorted((set(sys.modules) - before) & heavy))"
     )
     assert in_a_new_interpreter(program) == ["[]"]
+
+
+def published(correct: int, *, questions: int, samples: int) -> list[int]:
+    """So many samples right, over questions of which many are always right and many never."""
+    hits = [round(samples * min(1.0, max(0.0, 1.6 * q / questions - 0.3))) for q in range(questions)]
+    turn = 0
+    while (missing := correct - sum(hits)) != 0:
+        place, turn = (turn * 7) % questions, turn + 1
+        hits[place] = min(samples, hits[place] + 1) if missing > 0 else max(0, hits[place] - 1)
+    return hits
+
+
+def test_the_published_proxies_cannot_be_told_apart_and_the_finals_can(tmp_path: Path) -> None:
+    """0.8345 and 0.8295 of 500 × 4 differ by ten samples, where sampling alone moves one question in three by one."""
+    best = published(1669, questions=500, samples=4)
+    room = [place for place, hits in enumerate(best) if 0 < hits < 4]
+    worse = list(best)
+    for turn, place in enumerate(room[: 2 * (len(room) // 2)]):
+        worse[place] += 1 if turn % 2 else -1
+    for place in [place for place, hits in enumerate(worse) if hits == 4][:10]:
+        worse[place] -= 1
+    assert (sum(best), sum(worse)) == (1669, 1659)
+    proxies = write(tmp_path / "shuffle.jsonl", worse), write(tmp_path / "reward.jsonl", best)
+    said = json.loads(run(*proxies, "--json").output)
+    assert said["difference"] == pytest.approx(0.8345 - 0.8295)
+    assert said["distinguishable"] is False
+    assert "cannot be told apart" in run(*proxies).output
+    finals = [
+        write(tmp_path / f"{correct}.jsonl", published(correct, questions=60, samples=32), samples=32)
+        for correct in (484, 809)
+    ]
+    said = json.loads(run(*finals, "--json").output)
+    assert (said["difference"], said["distinguishable"]) == (pytest.approx(325 / 1920), True)
+
+
+def score_folder(path: Path, hits: list[int], **machine: str) -> Path:
+    """The folder of a finished evaluation with these counts, of one benchmark, on this machine."""
+    protocol = Protocol(
+        benchmark="sums",
+        questions=len(hits),
+        samples_per_question=4,
+        data_sha256="d" * 64,
+        prompt="{problem}",
+        temperature=1.0,
+        top_p=1.0,
+        top_k=0,
+        limit_tokens=96,
+        seeds=(42, 43, 44, 45),
+        grader="house",
+    )
+    path.mkdir()
+    rows = [
+        Sample(
+            question=f"q{q}",
+            sample=sample,
+            seed=42 + sample,
+            response="\\boxed{1}",
+            tokens=4,
+            stop=StopReason.EOS,
+            gold="1",
+            judgement=Judgement(
+                verdict=Verdict.CORRECT if sample < count else Verdict.WRONG,
+                extracted="1",
+                stage="integer",
+                reason="",
+            ),
+        )
+        for q, count in enumerate(hits)
+        for sample in range(4)
+    ]
+    append_lines(path / "samples.jsonl", [row.resolved() for row in rows])
+    score = build_score(rows, protocol=protocol, model="runs/x", model_digest="m" * 64, seconds=1.0, machine=machine)
+    write_json(path / "score.json", score.resolved())
+    return path
+
+
+def test_a_score_in_bfloat16_and_one_in_float32_are_said_to_be_so(tmp_path: Path) -> None:
+    a = score_folder(tmp_path / "a", STUDENT, dtype="bfloat16", device="cuda", torch="2.13.0")
+    b = score_folder(tmp_path / "b", DISTILLED, dtype="float32", device="cpu", torch="2.13.0")
+    page = " ".join(run(a, b).output.split())
+    assert f"{a} was run in bfloat16 and {b} in float32: rounding alone draws other samples" in page
+    assert f"{a} and {b} ran with another device (cuda v cpu)." in page
+    assert len(json.loads(run(a, b, "--json").output)["notes"]) == 2
+    same = score_folder(tmp_path / "c", OTHER, dtype="bfloat16", device="cuda", torch="2.13.0")
+    assert json.loads(run(a, same, "--json").output)["notes"] == []
+    assert "rounding" not in run(a, same).output
+
+
+def test_a_folder_and_a_file_of_another_harness_compare_when_their_questions_have_one_name(tmp_path: Path) -> None:
+    a = score_folder(tmp_path / "a", STUDENT)
+    rows = [
+        {"doc_id": 100 + q, "doc": {"name": f"q{q}"}, "target": "1", "resps": [["1", "1", "1", "1"]],
+         "filtered_resps": [["1", "1", "1", "1"]], "filter": "none", "metrics": ["math_verify"],
+         "math_verify": [float(sample < count) for sample in range(4)]}
+        for q, count in enumerate(DISTILLED)
+    ]  # fmt: skip
+    b = tmp_path / "samples.jsonl"
+    b.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert "are not among the" in str(run(a, b).exception)
+    said = run(a, b, "--set", "question=doc.name")
+    assert f"{b} is better than {a}" in said.output
+    assert "taken on trust" in said.output

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 from string import ascii_uppercase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.score import CHOICE, TRAINED_ON
 
 if TYPE_CHECKING:
-    from opd.evaluate.results import Results
+    from opd.evaluate.results import Results, Source
+    from opd.evaluate.trained import Trained
     from opd.records.scores import Comparison
 
 
@@ -19,26 +21,95 @@ if TYPE_CHECKING:
 @click.argument("b", type=UserPath())
 @click.argument("more", nargs=-1, type=UserPath())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def compare(a: Path, b: Path, more: tuple[Path, ...], as_json: bool) -> None:
+@TRAINED_ON
+@CHOICE
+def compare(
+    a: Path, b: Path, more: tuple[Path, ...], as_json: bool, trained_on: tuple[Path, ...], sets: tuple[str, ...]
+) -> None:
     """The difference B - A, paired by question, and whether the two can be told apart.
 
-    Each is the folder of an evaluation, or a file with {"question": …, "sample": …, "correct": …} a line. With
-    MORE, each is compared with A, and the p values are adjusted for their number.
+    Each is the folder of an evaluation, a file with {"question": …, "sample": …, "correct": …} a line, or another
+    harness' log, as for `opd score`. With MORE, each is compared with A, and the p values are adjusted for their
+    number. With --trained-on, it is also compared without the questions that stand in the training rows.
     """
     from opd.evaluate.comparison import compare_each
-    from opd.evaluate.results import read_results
+    from opd.evaluate.foreign.choice import Choice
+    from opd.evaluate.results import read_source, results_of
+    from opd.evaluate.trained import read_trained
     from opd.records.errors import AskedWrongly
     from opd.records.files import canonical_json
 
     if len(more) > len(ascii_uppercase) - 2:
         raise AskedWrongly(f"{len(more) + 2} scores; {len(ascii_uppercase)} at most, a letter each")
-    first, *others = (read_results(path) for path in (a, b, *more))
+    choice = Choice().changed(sets)
+    sources = [read_source(path, choice=choice) for path in (a, b, *more)]
+    first, *others = map(results_of, sources)
     comparisons = compare_each(first, others)
+    trained = read_trained(trained_on)
+    clean = None if trained is None else _without_overlap(trained, sources, first, others)
     if as_json:
-        values = [comparison.resolved() for comparison in comparisons]
-        click.echo(canonical_json(values[0] if len(values) == 1 else {"comparisons": values}))
+        click.echo(canonical_json(_values(comparisons, others, clean)))
     else:
         _print(first, others, comparisons)
+        if clean is not None:
+            _print_clean(*clean)
+
+
+Clean = tuple[tuple[str, ...], "tuple[Comparison, ...] | None"]  # the questions that went, and what is left
+
+
+def _without_overlap(
+    trained: "Trained", sources: Sequence["Source"], first: "Results", others: Sequence["Results"]
+) -> Clean:
+    """The comparisons without the questions that any of the models may have been trained on."""
+    from opd.evaluate.comparison import compare_each
+    from opd.evaluate.trained import overlapping
+
+    found = overlapping(trained, first.questions, models=[source.model for source in sources])
+    if found >= set(first.questions):
+        return tuple(sorted(found)), None
+    return tuple(sorted(found)), compare_each(first.without(found), [other.without(found) for other in others])
+
+
+def _values(comparisons: Sequence["Comparison"], others: Sequence["Results"], clean: Clean | None) -> dict[str, Any]:
+    """One comparison as it is; several in a list, with what being the best of them is worth."""
+    values = [comparison.resolved() for comparison in comparisons]
+    whole: dict[str, Any] = (
+        values[0] if len(values) == 1 else {"comparisons": values, "selection": _selection(others)}
+    )
+    if clean is None:
+        return whole
+    gone, left = clean
+    kept = None if left is None else [comparison.resolved() for comparison in left]
+    return whole | {"without_overlap": {"questions": list(gone), "comparisons": kept}}
+
+
+def _selection(others: Sequence["Results"]) -> dict[str, Any] | None:
+    """How much too high the best of equally good candidates is expected to be; None where seeds show no noise."""
+    from opd.evaluate.several import best_of_k_bias
+    from opd.evaluate.statistics import seeds_stderr
+
+    errors = [error for error in map(seeds_stderr, (results.counts for results in others)) if error is not None]
+    if len(others) < 2 or len(errors) < len(others):
+        return None
+    largest = max(errors)
+    return {
+        "candidates": len(others),
+        "stderr_seeds": largest,
+        "expected_bonus": best_of_k_bias(len(others), largest),
+    }
+
+
+def _print_clean(gone: Sequence[str], left: "Sequence[Comparison] | None") -> None:
+    if not gone:
+        click.echo("\nNo question that was compared with the training rows stands in them.")
+        return
+    names = ", ".join(gone[:5]) + ", …" * (len(gone) > 5)
+    click.echo(f"\nWithout the {len(gone)} questions that stand in the training rows ({names}):")
+    for comparison in left or ():
+        click.echo(f"\n{comparison.verdict}")
+    if left is None:
+        click.echo("\nno question is left.")
 
 
 def _print(first: "Results", others: Sequence["Results"], comparisons: Sequence["Comparison"]) -> None:
@@ -47,8 +118,8 @@ def _print(first: "Results", others: Sequence["Results"], comparisons: Sequence[
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    for letter, name in zip(ascii_uppercase, (first.name, *(other.name for other in others)), strict=False):
-        click.echo(f"{letter}  {name}")
+    for letter, results in zip(ascii_uppercase, (first, *others), strict=False):
+        click.echo(f"{letter}  {results.name}" + (f"  {results.protocol.benchmark}" if results.protocol else ""))
         table.add_column(letter, justify="right")
     for label, of_first, values in _rows(comparisons):
         table.add_row(label, of_first, *values)
@@ -81,20 +152,16 @@ def _rows(comparisons: Sequence["Comparison"]) -> list[tuple[str, str, list[str]
 
 def _notes(first: "Results", others: Sequence["Results"]) -> list[str]:
     """What the numbers can't know."""
-    from opd.evaluate.several import best_of_k_bias
-    from opd.evaluate.statistics import seeds_stderr
+    from opd.evaluate.comparison import machine_notes
 
-    notes = []
+    notes = list(dict.fromkeys(note for other in others for note in machine_notes(first, other)))
     unknown = [results.name for results in (first, *others) if results.protocol is None]
     if 0 < len(unknown) <= len(others):
         notes.append(f"No protocol is known for {', '.join(unknown)}: that the scores compare is taken on trust.")
-    errors = [seeds_stderr(results.counts) for results in others]
-    if len(others) > 1 and all(error is not None for error in errors):
-        error = max(error for error in errors if error is not None)
-        bias = best_of_k_bias(len(others), error)
+    if (selection := _selection(others)) is not None:
         notes.append(
-            f"Of {len(others)} equally good candidates the best is expected to score {bias:.4f} too high, "
-            "by selection alone."
+            f"Of {len(others)} equally good candidates the best is expected to score "
+            f"{selection['expected_bonus']:.4f} too high, by selection alone."
         )
     return notes
 

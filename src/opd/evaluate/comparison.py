@@ -51,6 +51,28 @@ def protocol_differences(a: Protocol, b: Protocol) -> tuple[str, ...]:
     )
 
 
+def machine_notes(a: Results, b: Results) -> tuple[str, ...]:
+    """What differs in how two scores were computed, as far as both say: it is part of their difference."""
+    notes = []
+    kinds = a.machine.get("dtype"), b.machine.get("dtype")
+    if None not in kinds and kinds[0] != kinds[1]:
+        notes.append(
+            f"{a.name} was run in {kinds[0]} and {b.name} in {kinds[1]}: rounding alone draws other samples, so the "
+            "difference is not of the models alone. Evaluate both in one dtype (--set machine.dtype=…)."
+        )
+    others = [
+        f"{key} ({a.machine[key]} v {b.machine[key]})"
+        for key in _SHOWN_OF_MACHINE
+        if key in a.machine and key in b.machine and a.machine[key] != b.machine[key]
+    ]
+    if others:
+        notes.append(f"{a.name} and {b.name} ran with another {', '.join(others)}.")
+    return tuple(notes)
+
+
+_SHOWN_OF_MACHINE = ("device", "name", "engine", "largest_batch", "opd", "torch", "transformers")
+
+
 def _refuse_other_protocol(a: Results, b: Results) -> None:
     if a.protocol is None or b.protocol is None or a.protocol == b.protocol:
         return
@@ -116,6 +138,7 @@ def _comparison(finding: _Finding) -> Comparison:
         samples_a=a.counts.total_samples,
         samples_b=b.counts.total_samples,
         verdict=" ".join(filter(None, (_like_these(finding), _caution(finding), _exactly_these(finding)))),
+        notes=machine_notes(a, b),
     )
 
 

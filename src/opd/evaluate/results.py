@@ -1,23 +1,46 @@
-"""What a comparison reads: the counts of each question, and the protocol that they were found under.
+"""What a score and a comparison read: samples from any place that they understand, and what is known of them.
 
 runs/scores/student/     a score folder: score.json and samples.jsonl, which have to agree
-elsewhere.jsonl          {"question": "q1", "sample": 0, "correct": true} a line, from any harness;
-                         other keys are passed over, and no protocol is known
+elsewhere.jsonl          {"question": "q1", "sample": 0, "correct": true} a line, from anywhere; no protocol is known
+samples_aime_….jsonl     of lm-evaluation-harness
+x.json, x.eval           logs of inspect_ai
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from opd.evaluate.foreign.choice import Choice
+from opd.evaluate.foreign.inspect_ai import is_archive, read_inspect
+from opd.evaluate.foreign.lm_eval import is_lm_eval, read_lm_eval, task_of
+from opd.evaluate.rows import Row, read_rows
 from opd.evaluate.statistics import Counts, tally
 from opd.records.errors import AnswerIsNo, AskedWrongly
-from opd.records.files import read_lines
-from opd.records.scores import Protocol, Score, Verdict
+from opd.records.files import digest, read_json, read_lines
+from opd.records.scores import Protocol, Score
 from opd.records.settings import read
 
 SCORE = "score.json"
 SAMPLES = "samples.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Samples, and what their place says of them."""
+
+    name: str
+    form: str
+    """`score folder`, `samples`, `lm-evaluation-harness` or `inspect_ai`."""
+    rows: tuple[Row, ...]
+    """By question and sample."""
+    score: Score | None = None
+    benchmark: str | None = None
+    model: str | None = None
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """What the samples were drawn and graded under, where it is known."""
+        return None if self.score is None else self.score.protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,24 +51,65 @@ class Results:
     questions: tuple[str, ...]
     counts: Counts
     protocol: Protocol | None
+    machine: Mapping[str, str] = field(default_factory=dict)
+    """What the score says of the machine; empty where nothing is known."""
+
+    def without(self, questions: Iterable[str]) -> "Results":
+        """The same without some of the questions; `AskedWrongly` when none is left."""
+        gone = set(questions)
+        kept = [place for place, name in enumerate(self.questions) if name not in gone]
+        if not kept:
+            raise AskedWrongly(f"{self.name}: no question is left without those {len(self.questions)}")
+        return Results(
+            name=self.name,
+            questions=tuple(self.questions[place] for place in kept),
+            counts=Counts(
+                hits=tuple(self.counts.hits[place] for place in kept),
+                samples=tuple(self.counts.samples[place] for place in kept),
+            ),
+            protocol=self.protocol,
+            machine=self.machine,
+        )
 
 
-def read_results(path: Path, *, name: str | None = None) -> Results:
-    """The results of a score folder, of the samples.jsonl in one, or of a JSON Lines file of triples.
+def read_source(path: Path, *, name: str | None = None, choice: Choice | None = None) -> Source:
+    """The samples of a score folder, of the samples.jsonl in one, or of a file in one of the forms above.
 
-    They are called by the path unless they get a name. Raises `AskedWrongly` for what is missing, unfinished or
-    unreadable, and `AnswerIsNo` for a folder whose two files contradict each other.
+    They are called by the path unless they get a name. Raises `AskedWrongly` for what is missing, unfinished,
+    unreadable or ambiguous, and `AnswerIsNo` for a folder whose two files contradict each other.
     """
-    name = name or str(path)
+    name, choice = name or str(path), choice or Choice()
     if path.is_dir():
         return _of_folder(path, name=name)
     if path.name == SAMPLES and (path.parent / SCORE).is_file():
         return _of_folder(path.parent, name=name)
-    questions, counts = tally(_triples(path))
-    return Results(name=name, questions=questions, counts=counts, protocol=None)
+    if path.suffix in {".json", ".eval"} or is_archive(path):
+        log = read_inspect(path, choice)
+        return Source(name=name, form="inspect_ai", rows=_ordered(log.rows), benchmark=log.task, model=log.model)
+    if is_lm_eval(next(iter(read_lines(path)), {})):
+        rows = _ordered(read_lm_eval(path, choice))
+        return Source(name=name, form="lm-evaluation-harness", rows=rows, benchmark=task_of(path))
+    return Source(name=name, form="samples", rows=_ordered(read_rows(path)))
 
 
-def _of_folder(folder: Path, *, name: str) -> Results:
+def read_results(path: Path, *, name: str | None = None, choice: Choice | None = None) -> Results:
+    """The counts of what `read_source` reads."""
+    return results_of(read_source(path, name=name, choice=choice))
+
+
+def results_of(source: Source) -> Results:
+    """The samples counted by question; `AskedWrongly` for none, and for one that is there twice."""
+    protocol = source.protocol
+    questions, counts = tally(
+        ((row.question, row.sample, row.correct) for row in source.rows),
+        questions=protocol.questions if protocol else None,
+        samples_per_question=protocol.samples_per_question if protocol else None,
+    )
+    machine = source.score.machine if source.score else {}
+    return Results(name=source.name, questions=questions, counts=counts, protocol=protocol, machine=machine)
+
+
+def _of_folder(folder: Path, *, name: str) -> Source:
     if not (folder / SCORE).is_file():
         unfinished = (folder / SAMPLES).is_file()
         raise AskedWrongly(
@@ -54,68 +118,24 @@ def _of_folder(folder: Path, *, name: str) -> Results:
             else f"{folder} holds no {SCORE}: give the folder of an evaluation, or a JSON Lines file"
         )
     score = read(Score, folder / SCORE)
-    protocol = score.protocol
-    if protocol.digest != score.protocol_digest:
+    # of the protocol as it is written: one of an earlier version has fewer keys, and is no other for that
+    if digest(read_json(folder / SCORE)["protocol"]) != score.protocol_digest:
         raise AnswerIsNo(f"{folder / SCORE}: the protocol does not have the digest {score.protocol_digest[:12]}…")
-    questions, counts = tally(
-        _triples(folder / SAMPLES),
-        questions=protocol.questions,
-        samples_per_question=protocol.samples_per_question,
+    source = Source(
+        name=name,
+        form="score folder",
+        rows=_ordered(read_rows(folder / SAMPLES)),
+        score=score,
+        benchmark=score.benchmark,
+        model=score.model,
     )
-    if counts.total_hits != score.correct:
+    correct = results_of(source).counts.total_hits
+    if correct != score.correct:
         raise AnswerIsNo(
-            f"{folder}: {SCORE} says {score.correct} correct, {SAMPLES} holds {counts.total_hits}; one was changed"
+            f"{folder}: {SCORE} says {score.correct} correct, {SAMPLES} holds {correct}; one was changed"
         )
-    return Results(name=name, questions=questions, counts=counts, protocol=protocol)
+    return source
 
 
-def _triples(path: Path) -> Iterator[tuple[str, int, bool]]:
-    """(question, sample, correct) of every row.
-
-    A row whose grader failed gives way to a later one of the same key; without one the file can't be counted.
-    """
-    waiting: dict[tuple[str, int], str] = {}
-    for number, row in enumerate(read_lines(path), start=1):
-        place = f"{path}, row {number}"
-        key = _key(row, place=place)
-        correct = _correct(row, place=place)
-        if correct is None:
-            waiting.setdefault(key, place)
-            continue
-        waiting.pop(key, None)
-        yield *key, correct
-    for place in waiting.values():
-        raise AskedWrongly(f"{place}: the grader failed on it, which says nothing about the answer; grade it again")
-
-
-def _key(row: Mapping[str, Any], *, place: str) -> tuple[str, int]:
-    question, sample = _value(row, "question", place=place), _value(row, "sample", place=place)
-    if isinstance(question, bool) or not isinstance(question, str | int):
-        raise AskedWrongly(f"{place}: question = {question!r}; a question is named by a text or a number")
-    if isinstance(sample, bool) or not isinstance(sample, int):
-        raise AskedWrongly(f"{place}: sample = {sample!r}; it is the number of the sample, or its seed")
-    return str(question), sample
-
-
-def _correct(row: Mapping[str, Any], *, place: str) -> bool | None:
-    """Whether the row counts as correct; None where its grader failed."""
-    if "correct" not in row and "judgement" in row:
-        verdict = _verdict(row, place=place)
-        return verdict.correct if verdict.settled else None
-    correct = _value(row, "correct", place=place)
-    if correct not in (True, False):  # which 1 and 0 are as well
-        raise AskedWrongly(f"{place}: correct = {correct!r}; write true or false")
-    return bool(correct)
-
-
-def _verdict(row: Mapping[str, Any], *, place: str) -> Verdict:
-    try:
-        return Verdict(row["judgement"]["verdict"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise AskedWrongly(f"{place}: no verdict in its judgement") from error
-
-
-def _value(row: Mapping[str, Any], key: str, *, place: str) -> Any:
-    if key not in row:
-        raise AskedWrongly(f"{place}: no {key!r}; a row holds question, sample and correct")
-    return row[key]
+def _ordered(rows: Sequence[Row]) -> tuple[Row, ...]:
+    return tuple(sorted(rows, key=lambda row: (row.question, row.sample)))

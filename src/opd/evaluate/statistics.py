@@ -211,10 +211,16 @@ def pass_at_k(correct: int, samples: int, k: int) -> float:
 
 
 def pass_at_k_score(counts: Counts, k: int) -> Estimate:
-    """Mean of pass@k over the questions, with its standard error over questions."""
+    """Mean of pass@k over the questions, with its standard error over questions; majority@k is in `votes.py`."""
     return mean_over_questions(
         [pass_at_k(c, samples, k) for c, samples in zip(counts.hits, counts.samples, strict=True)]
     )
+
+
+def tries(samples: int) -> tuple[int, ...]:
+    """The k at which pass@k and majority@k are shown for so many samples of a question: 1, 2, 4, … and all."""
+    powers = [1 << power for power in range(samples.bit_length())]
+    return tuple(sorted({*(k for k in powers if k <= samples), samples}))
 
 
 def tally(

@@ -180,7 +180,7 @@ class EvaluateBoard:
         if not self._done:
             return Group(*head, Text("the first samples are running", style="dim"))
         failed = self._done - self._settled
-        note = f"grader failed on {failed:,}" if failed else "so far; no error bar yet"
+        note = f"not settled: {failed:,}" if failed else "so far; no error bar yet"
         rows = [
             ("running mean", number(self._mean), Text(note, style="yellow" if failed else "")),
             ("length", f"{self._tokens / self._done:,.1f} tokens", _cut_short(self._cut_short / self._done)),
@@ -195,7 +195,7 @@ class EvaluateBoard:
             f"sample {self._done}/{self._pace.total}",
             f"running mean {number(self._mean)}",
             f"cut short {percent(self._cut_short / self._done) if self._done else UNDEFINED}",
-            *([f"grader failed on {failed}"] if failed else []),
+            *([f"not settled: {failed}"] if failed else []),
             f"{small(self._pace.work_per_second)} tokens/s",
             self._pace.left_in_words,
         ]

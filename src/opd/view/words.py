@@ -18,11 +18,11 @@ def signed(value: float | None, digits: int = 3) -> str:
     return UNDEFINED if value is None else f"{value:+z.{digits}f}".replace("-", _MINUS)
 
 
-def interval(ends: tuple[float, float] | None, *, difference: bool = False) -> str:
+def interval(ends: tuple[float, float] | None, *, difference: bool = False, digits: int = 3) -> str:
     """`0.821 to 0.865`; the ends of a difference carry their signs."""
     if ends is None:
         return UNDEFINED
-    low, high = (signed(end) if difference else number(end) for end in ends)
+    low, high = (signed(end, digits) if difference else number(end, digits) for end in ends)
     return f"{low} to {high}"
 
 

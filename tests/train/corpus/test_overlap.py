@@ -1,7 +1,9 @@
 """Overlap with an evaluation set: by definition on small texts, by recorded pairs on real ones."""
 
 import json
+import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -174,3 +176,47 @@ def test_nothing_of_dapo_is_an_aime_problem(shared: Path) -> None:
         assert (
             overlap(training.problems, read_corpus(shared / "data" / f"{name}.jsonl"), Decontamination()).pairs == ()
         )
+
+
+SPOILT = {
+    "zero-width spaces": "\u200b".join,
+    "soft hyphens": lambda text: text.replace("i", "i\u00ad"),
+    "marks of direction": lambda text: text.replace(" ", " \u200f\u202a"),
+    "full-width letters": lambda text: "".join(chr(ord(c) + 0xFEE0) if c.isalnum() else c for c in text),
+    "no-break spaces": lambda text: text.replace(" ", "\u00a0"),
+    "capitals": str.upper,
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT.keys())
+def test_a_problem_in_disguise_is_found(spoil: Callable[[str], str]) -> None:
+    """H43: none of these is to be seen on a page, and each defeats a plain search for the text."""
+    text = "Find how many positive integers below one hundred are multiples of seven and have no digit three."
+    hidden = spoil(text)
+    assert text not in hidden
+    (pair,) = overlap(problems([hidden]), corpus([text]), Decontamination()).pairs
+    assert pair.found is Found.SAME_WORDS
+    assert pair.removed
+
+
+def test_the_longest_run_stands_in_its_context() -> None:
+    training = "Before it starts. Red blue green red yellow, and more behind."
+    (pair,) = overlap(problems([training]), corpus(["red blue green red yellow"]), SMALL).pairs
+    record = pair.record()
+    assert record["longest_run"] == "red blue green red yellow"
+    assert record["longest_run_characters"] == 25
+    assert record["context"] == "before it starts [red blue green red yellow] and more behind"
+
+
+def test_a_long_context_is_cut_and_says_so() -> None:
+    training = f"{'far ' * 40}red blue green red{' away' * 40}"
+    (pair,) = overlap(problems([training]), corpus(["red blue green red"]), SMALL).pairs
+    before, run, after = re.split(r" ?[\[\]] ?", str(pair.record()["context"]))
+    assert (before[0], len(before), run, len(after), after[-1]) == ("…", 61, "red blue green red", 61, "…")
+
+
+def test_the_record_names_every_problem_that_was_looked_for() -> None:
+    """H48: only what was compared can be called clean."""
+    found = overlap(problems(["red"]), corpus(["blue green", "red blue"]), SMALL)
+    assert found.record()["names"] == ["p0", "p1"]
+    assert found.problems == 2

@@ -68,3 +68,14 @@ def test_chinese_is_one_word_or_a_word_for_each_character() -> None:
     assert words_and_characters("求x的值") == ("求", "x", "的", "值")
     assert cjk_share("求 x") == 0.5
     assert cjk_share("  ") == 0.0
+
+
+def test_invisible_characters_do_not_cut_a_word_in_two() -> None:
+    """H43: a zero-width space in every word hides a problem from the words of the public projections."""
+    hidden = "Fi\u200bnd a\u00adll \u202ereal\u2060 ro\ufeffots\U000e0041"
+    assert words(hidden) != words("Find all real roots")
+    assert (
+        words_and_characters(hidden)
+        == words_and_characters("Find all real roots")
+        == ("find", "all", "real", "roots")
+    )

@@ -16,6 +16,7 @@ from opd.train.corpus.symbols import Kind, Mark, formulas, marks
 from opd.train.corpus.texts import cjk_share
 
 FOREIGN_SHARE = 0.1  # of CJK characters: formulas are in every script, prose is not
+_FEW_LETTERS = 20
 CONTEXT_MARKS = 4  # on either side of a difference, when it is shown
 
 Opcode = tuple[str, int, int, int, int]
@@ -42,6 +43,8 @@ class Comparison:
 
 def compare(training: str, evaluation: str) -> Comparison:
     """What the training problem is to the evaluation problem, with each place in which they differ."""
+    if _shouts(training) or _shouts(evaluation):  # where all is in capitals, they tell no name from a word
+        training, evaluation = training.casefold(), evaluation.casefold()
     both = _Both(training=_aligned(training), evaluation=_aligned(evaluation))
     matcher = SequenceMatcher(a=both.evaluation.texts, b=both.training.texts, autojunk=False)
     differing = [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"]
@@ -89,6 +92,12 @@ def _aligned(text: str) -> _Text:
         else:
             compared.append(mark)
     return _Text(compared=tuple(compared), begins=frozenset(begins))
+
+
+def _shouts(text: str) -> bool:
+    """Whether a text of more than a few letters has capitals alone; Chinese with letters in its formulas doesn't."""
+    letters = [one for one in text if one.isalpha()]
+    return len(letters) > _FEW_LETTERS and all(map(str.isupper, letters))
 
 
 def _around(opcodes: Sequence[Opcode], both: _Both) -> Verdict | None:

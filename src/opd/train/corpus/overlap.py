@@ -49,6 +49,17 @@ class Decontamination(Settings):
     """Where the evaluation files do."""
 
 
+_CONTEXT = 60  # characters on either side of a run
+
+
+def _tail(text: str) -> str:
+    return text if len(text) <= _CONTEXT else f"…{text[-_CONTEXT:]}"
+
+
+def _head(text: str) -> str:
+    return text if len(text) <= _CONTEXT else f"{text[:_CONTEXT]}…"
+
+
 class Found(StrEnum):
     """By what a pair was found; the first that holds."""
 
@@ -79,14 +90,18 @@ class Pair:
         """Whether the two answers are the same text; None where one is not known."""
         return _answers_agree(self.training, self.evaluation)
 
-    def longest_run(self) -> str:
-        """The longest run of words that both hold."""
+    def longest_run(self) -> tuple[str, str]:
+        """The longest run of words that both hold, and the same with what stands around it in the training row."""
         ours, theirs = self.training.parts, self.evaluation.parts
         match = SequenceMatcher(a=ours, b=theirs, autojunk=False).find_longest_match()
-        return " ".join(ours[match.a : match.a + match.size])
+        start, end = match.a, match.a + match.size
+        run, before, after = (" ".join(part) for part in (ours[start:end], ours[:start], ours[end:]))
+        around = (_tail(before), f"[{run}]", _head(after))
+        return run, " ".join(part for part in around if part)
 
     def record(self) -> dict[str, object]:
         """As one line of a report."""
+        run, context = self.longest_run()
         return {
             "row": self.training.row,
             "id": self.training.name,
@@ -103,7 +118,9 @@ class Pair:
             "coverage": None if self.coverage is None else round(self.coverage, 4),
             "shared_runs": self.shared_runs,
             "stock_runs": self.stock_runs,
-            "longest_run": self.longest_run(),
+            "longest_run": run,
+            "longest_run_characters": len(run),
+            "context": context,
             "differences": list(self.comparison.differences),
         }
 
@@ -113,11 +130,16 @@ class Overlap:
     """What a training file shares with one evaluation file."""
 
     against: str
-    problems: int
+    names: tuple[str, ...]  # of the evaluation problems, all of which were looked for
     pairs: tuple[Pair, ...]  # by row
     rows_sharing_a_run: int
     rows_sharing_more_than_stock: int
     stock_phrases: tuple[tuple[str, int], ...]  # with the number of training problems, most frequent first
+
+    @property
+    def problems(self) -> int:
+        """How many evaluation problems were looked for."""
+        return len(self.names)
 
     def counts(self) -> dict[str, int]:
         """Pairs by how they were found, then rows and problems that the pairs to be removed name."""
@@ -133,6 +155,7 @@ class Overlap:
         return {
             "against": self.against,
             "problems": self.problems,
+            "names": list(self.names),
             "counts": self.counts(),
             "rows_sharing_a_run": self.rows_sharing_a_run,
             "rows_sharing_more_than_stock": self.rows_sharing_more_than_stock,
@@ -155,7 +178,7 @@ def overlap(training: Sequence[Problem], evaluation: Corpus, settings: Decontami
     phrases = sorted(((" ".join(run), rows_with[run]) for run in stock), key=lambda phrase: (-phrase[1], phrase[0]))
     return Overlap(
         against=evaluation.path.name,
-        problems=len(evaluation.problems),
+        names=tuple(problem.name for problem in evaluation.problems),
         pairs=tuple(pairs),
         rows_sharing_a_run=sum(bool(shared) for shared in shared_runs),
         rows_sharing_more_than_stock=sum(not shared <= stock for shared in shared_runs),

@@ -6,12 +6,11 @@ which have the same words.
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from opd.train.corpus.texts import CJK
+from opd.train.corpus.texts import CJK, visible
 
 
 class Kind(StrEnum):
@@ -118,8 +117,8 @@ def formulas(of: Sequence[Mark]) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
-    """The text without what only sets it: delimiters, spacing, fonts."""
-    plain = _ARTICLE.sub("an", unicodedata.normalize("NFKC", text))
+    """The text without what only sets it: delimiters, spacing, fonts, and what can't be seen."""
+    plain = _ARTICLE.sub("an", visible(text))
     plain = _SPACING.sub(" ", _ENVIRONMENT.sub(" ", plain))
     plain = _SHORT_FRACTION.sub(r"\1/\2 ", _FONT.sub(" ", plain))
     plain = _PLAIN_FRACTION.sub(r"\1/\2 ", plain)

@@ -15,6 +15,10 @@ _RUN = re.compile(r"[^\W_]+")
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _RUN_OR_CHARACTER = re.compile(rf"[{CJK}]|(?:(?![{CJK}])[^\W_])+")
 _CJK = re.compile(f"[{CJK}]")
+_INVISIBLE = re.compile(  # format characters, fillers, variation selectors and tags
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\U000e0000-\U000e0fff]"
+)
 
 
 def words(text: str) -> Words:
@@ -23,8 +27,16 @@ def words(text: str) -> Words:
 
 
 def words_and_characters(text: str) -> Words:
-    """Like `words`, with each Chinese, Japanese or Korean character a word of its own."""
-    return tuple(_RUN_OR_CHARACTER.findall(unicodedata.normalize("NFKC", text).casefold()))
+    """Like `words`, with each Chinese, Japanese or Korean character a word of its own, and invisible ones gone."""
+    return tuple(_RUN_OR_CHARACTER.findall(visible(text).casefold()))
+
+
+def visible(text: str) -> str:
+    """The text after NFKC and without what is not seen: zero-width characters, soft hyphens, marks of direction.
+
+    They would cut a word in two, and hide a problem from every comparison (faults H43).
+    """
+    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
 
 
 def canonical(text: str) -> str:
