@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from opd.evaluate.benchmark import Benchmark
+from opd.evaluate.benchmark import Benchmark, QuestionFile
 from opd.evaluate.comparison import compare
 from opd.evaluate.results import read_results
 from opd.evaluate.run import evaluate
@@ -123,9 +123,7 @@ def score(recipe: Recipe, model: str, out: Path, *, name: str) -> Score:
     data = out / "held_out.jsonl"
     benchmark = Benchmark(
         name="two_digit_sums",
-        data=data.name,
-        sha256=sha256(data),
-        rows=HELD_OUT,
+        files=(QuestionFile(data=data.name, sha256=sha256(data), rows=HELD_OUT),),
         questions=HELD_OUT,
         seeds=(42,),
         prompt=recipe.data.prompt,

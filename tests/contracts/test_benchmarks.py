@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from opd.evaluate.benchmark import Question, find, names, read_questions
+from opd.evaluate.benchmark import Benchmark, find, names
+from opd.evaluate.questions import Question, read_questions
 from opd.grading.grader import Grader
 from opd.models.chat import user_text
 from opd.records.places import SHIPPED
@@ -18,13 +19,21 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def questions(name: str, request: pytest.FixtureRequest) -> list[Question]:
     benchmark = find(name)
-    if benchmark.data.startswith(SHIPPED):
+    if all(file.data.startswith(SHIPPED) for file in benchmark.files):
         return read_questions(benchmark)
-    own = Path(__file__).parents[2] / "data" / benchmark.data
-    if own.is_file():
+    own = Path(__file__).parents[2] / "data"
+    if _all_there(benchmark, own):
         return read_questions(benchmark, own)
     shared: Path = request.getfixturevalue("shared")
-    return read_questions(benchmark, shared / "data" / benchmark.data)
+    if not _all_there(benchmark, shared / "data"):
+        pytest.skip(
+            f"{' and '.join(file.data for file in benchmark.files)} of {name} is neither in data/ nor in shared"
+        )
+    return read_questions(benchmark, shared / "data")
+
+
+def _all_there(benchmark: Benchmark, folder: Path) -> bool:
+    return all((folder / file.data).is_file() for file in benchmark.files)
 
 
 def test_the_file_has_the_declared_digest_and_counts(name: str, questions: list[Question]) -> None:

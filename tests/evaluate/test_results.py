@@ -10,7 +10,7 @@ import pytest
 from opd.evaluate.results import read_results
 from opd.evaluate.statistics import Counts
 from opd.records.errors import AnswerIsNo, AskedWrongly
-from opd.records.files import write_json
+from opd.records.files import digest, write_json
 from opd.records.rollouts import StopReason
 from opd.records.scores import Judgement, Protocol, Sample, Score, Verdict
 
@@ -168,3 +168,22 @@ def test_a_folder_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
         read_results(folder(tmp_path / "counts", ROWS, correct=2))
     with pytest.raises(AnswerIsNo, match="does not have the digest eeeeeeeeeeee"):
         read_results(folder(tmp_path / "digest", ROWS, correct=3, digest="e" * 64))
+
+
+def test_a_score_of_an_earlier_version_whose_protocol_has_fewer_keys_is_still_read(tmp_path: Path) -> None:
+    """Its digest is of the keys that there were; a key that came later, at its default, makes no other protocol."""
+    path = folder(tmp_path / "score", ROWS, correct=3)
+    values = json.loads((path / "score.json").read_text(encoding="utf-8"))
+    values["protocol"] = {key: value for key, value in values["protocol"].items() if key != "second_grader"}
+    values["protocol_digest"] = digest(values["protocol"])
+    assert values["protocol_digest"] != PROTOCOL.digest
+    write_json(path / "score.json", values)
+    assert read_results(path).protocol == PROTOCOL
+
+
+def test_some_questions_can_be_left_out_and_not_all_of_them(tmp_path: Path) -> None:
+    found = read_results(folder(tmp_path / "score", ROWS, correct=3), name="student")
+    kept = found.without(["q0", "elsewhere"])
+    assert (kept.questions, kept.counts) == (("q1",), Counts(hits=(1,), samples=(2,)))
+    with pytest.raises(AskedWrongly, match="student: no question is left without those 2"):
+        found.without(["q0", "q1"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opd.models.chat import check_template, prompt_ids, user_text
+from opd.models.chat import check_template, opens_reasoning, prompt_ids, user_text
 from opd.models.load import load_model
 from opd.records.errors import AskedWrongly
 from opd.tasks.arith_tiny.tokenizer import make_tokenizer
@@ -22,6 +22,12 @@ def test_a_prompt_begins_once_and_ends_where_the_reasoning_begins(tokenizer):
     assert ids.count(tokenizer.bos_token_id) == 1
     assert tokenizer.decode(ids) == "<bos><User>Compute 73-9+7.<Assistant><think>\n"
     assert tokenizer.convert_ids_to_tokens(ids[-3:]) == ["<Assistant>", "<think>", "Ċ"]
+
+
+def test_a_prompt_that_ends_in_the_marker_opens_the_reasoning(tokenizer):
+    ids = prompt_ids(tokenizer, "Compute 73-9+7. Do not write <think>")
+    assert opens_reasoning(tokenizer, ids)
+    assert not opens_reasoning(tokenizer, ids[:-2])
 
 
 def test_student_and_teacher_read_the_same_prompt(random_models):

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from opd.records.rollouts import StopReason
-from opd.records.scores import Comparison, Judgement, Protocol, Sample, Score, Verdict
+from opd.records.scores import Comparison, Judgement, OverQuestions, Protocol, Sample, Score, Verdict
 from opd.records.settings import validated
 
 PROTOCOL = Protocol(
@@ -45,6 +45,11 @@ SCORE = Score(
     design_effect=None,
     icc=None,
     stderr_seeds=0.5,
+    pass_at_k={1: OverQuestions(mean=0.5, stderr=None), 2: OverQuestions(mean=1.0, stderr=None)},
+    majority_at_k={1: OverQuestions(mean=0.5, stderr=None), 2: OverQuestions(mean=0.5, stderr=None)},
+    cut_short_stderr=None,
+    inside_reasoning=0.5,
+    disagreements={"reference": 1},
     questions=1,
     samples=2,
     correct=1,
@@ -109,7 +114,19 @@ def test_whatever_a_score_depends_on_changes_the_digest_of_its_protocol(change):
     assert Protocol(**(dict(PROTOCOL) | change)).digest != PROTOCOL.digest
 
 
-def test_only_correct_counts_and_only_a_grader_that_failed_settles_nothing():
+def test_only_correct_counts_and_only_a_grader_or_a_judge_that_failed_settles_nothing():
     assert [verdict for verdict in Verdict if verdict.correct] == [Verdict.CORRECT]
-    assert [verdict for verdict in Verdict if not verdict.settled] == [Verdict.GRADER_FAILED]
+    assert [verdict for verdict in Verdict if not verdict.settled] == [Verdict.GRADER_FAILED, Verdict.JUDGE_FAILED]
     assert SAMPLE.correct
+
+
+def test_a_score_that_was_written_before_there_were_opinions_is_still_read():
+    """Fields that came later have defaults; a protocol without a judge is one without a judge."""
+    old = SCORE.resolved()
+    for field in ("pass_at_k", "majority_at_k", "cut_short_stderr", "inside_reasoning", "disagreements"):
+        del old[field]
+    for field in ("second_grader", "judge"):
+        del old["protocol"][field]
+    read = validated(Score, old, source="score.json")
+    assert (read.mean, read.pass_at_k, read.disagreements, read.inside_reasoning) == (0.5, {}, {}, None)
+    assert read.protocol == PROTOCOL

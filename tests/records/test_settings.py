@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import PositiveFloat, PositiveInt, ValidationError, model_validator
 
 from opd.records.errors import AskedWrongly
-from opd.records.settings import Settings, read, validated
+from opd.records.settings import Settings, read, read_sets, validated
 
 
 class Optimizer(Settings):
@@ -64,6 +64,14 @@ def refusal(path, *sets):
 def test_what_a_file_leaves_out_has_its_default(file):
     run = read(Run, file("steps = 7\n[optimizer]\nlearning_rate = 2e-6\n"))
     assert run == Run(steps=7, optimizer=Optimizer(learning_rate=2e-6, warmup_steps=10))
+
+
+def test_settings_can_consist_of_sets_alone():
+    assert read_sets(Run, ["steps=7", "judge.model=x"]) == Run(steps=7, judge=Judge(model="x"))
+    with pytest.raises(AskedWrongly, match="--set: 'steps' is required"):
+        read_sets(Run, [])
+    with pytest.raises(AskedWrongly, match="did you mean 'model'"):
+        read_sets(Run, ["steps=7", "judge.modle=x"])
 
 
 def test_toml_and_json_say_the_same(file):

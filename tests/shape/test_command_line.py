@@ -10,9 +10,11 @@ from opd.cli.main import opd
 
 MOST_FLAGS = 3  # a verb; --help doesn't count
 MORE_FLAGS = {
+    "opd score": 4,  # --out, --trained-on and --set each name something else; --json for a program that asks
     "opd data decontaminate": 4,  # a look without --out, and --json for a program that looks
     "opd train": 4,  # --resume goes on with the run that is there
     "opd plan": 4,  # --rehearse measures; --json for a program that decides
+    "opd judge": 5,  # --judge names a file, --set works without one; --benchmark and --data lead to the questions
     "opd evaluate": 7,  # --questions and --samples shrink a benchmark for one look; --data says where its file is
 }
 HEAVY = {

@@ -111,7 +111,8 @@ def decontaminate(
     benchmarks = [read_corpus(path, settings.against_fields) for path in against]
     found = [overlap(source.problems, benchmark, settings) for benchmark in benchmarks]
     if as_json:
-        report = {"source": provenance(source), "settings": settings.resolved(), "settings_digest": settings.digest}
+        report = {"source": provenance(source), "against": [provenance(one) for one in benchmarks]}
+        report |= {"settings": settings.resolved(), "settings_digest": settings.digest}
         click.echo(canonical_json(report | {"overlaps": [one.record() for one in found]}))
     else:
         click.echo("\n\n".join(_overlapping(one, rows=len(source.rows)) for one in found))

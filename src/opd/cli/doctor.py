@@ -46,9 +46,9 @@ def _recorded() -> dict[str, str]:
     from opd.records.places import SHIPPED, locate
 
     weights = read_json(locate(f"{SHIPPED}arith_tiny/provenance.json"))["weights_sha256"]
-    found = [benchmark.find(name) for name in benchmark.names()]
+    files = [file for name in benchmark.names() for file in benchmark.find(name).files]
     return {f"{SHIPPED}{name}/model.safetensors": digest for name, digest in weights.items()} | {
-        one.data: one.sha256 for one in found if one.data.startswith(SHIPPED)
+        file.data: file.sha256 for file in files if file.data.startswith(SHIPPED)
     }
 
 

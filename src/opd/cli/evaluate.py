@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     "--model", required=True, help="A model directory, opd:<task>/<name>, or owner/name@revision on the hub."
 )
 @click.option("--out", required=True, type=UserPath(), help="Folder of the score; goes on with its own.")
-@click.option("--data", type=UserPath(), help="The benchmark's file, when it is elsewhere.")
+@click.option("--data", type=UserPath(), help="The benchmark's file, or the folder of its files, when elsewhere.")
 @click.option("--questions", type=int, help="Only the first N questions: another protocol.")
 @click.option("--samples", type=int, help="Only the first N samples of each: another protocol.")
 @click.option(
-    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="benchmark.limit_tokens=256, machine.device=cpu, …"
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="second_grader=reference, machine.workers=2, …"
 )
 @click.option("--quiet", is_flag=True, help="Show nothing but errors and the result.")
 def evaluate(
@@ -34,18 +34,18 @@ def evaluate(
     sets: tuple[str, ...],
     quiet: bool,
 ) -> None:
-    """Sample, grade and score MODEL on BENCHMARK (`opd show benchmarks`).
+    """Sample, grade and score MODEL on BENCHMARK: one of `opd show benchmarks`, or a .toml file.
 
-    OUT holds samples.jsonl and score.json afterwards. Interrupted, the same command goes on where it stopped.
+    OUT holds samples.jsonl, score.json and every token afterwards. Interrupted, the same command goes on where it
+    stopped.
     """
     from opd.cli.interrupt import Interrupt
     from opd.evaluate.benchmark import find
     from opd.evaluate.run import evaluate as run
-    from opd.evaluate.settings import Evaluation
+    from opd.evaluate.settings import asked_of
     from opd.view.board import EvaluateBoard
 
-    declared = find(benchmark).smaller(questions=questions, samples=samples)
-    asked = Evaluation(benchmark=declared).changed(sets)
+    asked = asked_of(find(benchmark), questions=questions, samples=samples, sets=sets)
     total = asked.benchmark.questions * len(asked.benchmark.seeds)
     board = EvaluateBoard(total=total, quiet=quiet)
     with Interrupt(unit="group of questions") as interrupt, board:
@@ -62,5 +62,10 @@ def _closing(score: "Score", out: Path) -> str:
     return (
         f"{score.benchmark}: {score.correct}/{score.samples} = {score.mean:.4f}{error} "
         f"({score.questions} questions × {score.protocol.samples_per_question}, error clustered by question; "
-        f"cut short {score.cut_short:.1%}) → {out / 'score.json'}"
+        f"cut short {score.cut_short:.1%}{_others(score)}) → {out / 'score.json'}"
     )
+
+
+def _others(score: "Score") -> str:
+    """Of those who were asked besides, how often they saw it otherwise."""
+    return "".join(f"; {by} otherwise on {count}" for by, count in score.disagreements.items())

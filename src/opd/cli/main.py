@@ -15,7 +15,10 @@ from opd.cli.data import data
 from opd.cli.demo import demo
 from opd.cli.doctor import doctor
 from opd.cli.evaluate import evaluate
+from opd.cli.grade import grade
+from opd.cli.judge import judge
 from opd.cli.plan import plan
+from opd.cli.power import power
 from opd.cli.score import score
 from opd.cli.show import show
 from opd.cli.task import task
@@ -36,7 +39,7 @@ def opd() -> None:
     """
 
 
-for verb in (demo, plan, train, evaluate, compare, score, data, show, task, doctor):
+for verb in (demo, plan, train, evaluate, grade, judge, compare, score, power, data, show, task, doctor):
     opd.add_command(verb)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def show() -> None:
-    """List objectives, benchmarks and recipes, or print a resolved recipe."""
+    """List objectives, benchmarks and recipes, or print one of them in full."""
 
 
 @show.command()
@@ -32,8 +32,23 @@ def benchmarks() -> None:
         one = benchmark.find(name)
         click.echo(
             f"{name:24}{one.questions} questions × {len(one.seeds)}, temperature {one.temperature}, "
-            f"top_p {one.top_p}, at most {one.limit_tokens:,} new tokens, data {one.data}"
+            f"top_p {one.top_p}, at most {one.limit_tokens:,} new tokens, "
+            f"data {' and '.join(file.data for file in one.files)}"
         )
+
+
+@show.command("benchmark")
+@click.argument("name", metavar="BENCHMARK")
+def one_benchmark(name: str) -> None:
+    """BENCHMARK as a TOML file; of a .jsonl file of questions, the declaration that it comes to."""
+    from pathlib import Path
+
+    from opd.evaluate import benchmark
+    from opd.evaluate.declaration import taken_down, toml
+
+    path = Path(name).expanduser()
+    found = taken_down(path) if path.suffix == ".jsonl" else benchmark.find(name)
+    click.echo(toml(found), nl=False)
 
 
 @show.command()

@@ -1,42 +1,70 @@
 """What a benchmark is: questions, a prompt, a way of sampling, and how many of each there have to be.
 
-`evaluate/benchmarks/<name>.py` with `BENCHMARK = Benchmark(…)` *is* the benchmark `<name>`. The counts and the
-digest are declared, and data that differ are refused: a denominator that is counted moves when a row is lost.
+`evaluate/benchmarks/<name>.py` with `BENCHMARK = Benchmark(…)` *is* the benchmark `<name>`; a TOML file with the
+same keys is one as well. Counts and digests are declared, and data that differ are refused: a denominator that is
+counted moves when a row is lost.
 """
 
 import importlib
 import pkgutil
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from opd.evaluate import benchmarks
-from opd.grading.grader import check_gold
+from opd.evaluate.hub import HubFile
 from opd.models.chat import check_template
 from opd.models.interfaces import Sampling
 from opd.records.errors import AskedWrongly
-from opd.records.files import read_lines, sha256
-from opd.records.places import SHIPPED, locate
+from opd.records.files import digest
 from opd.records.scores import Protocol
-from opd.records.settings import Settings
+from opd.records.settings import Settings, read
+
+
+class QuestionFile(Settings):
+    """A JSON Lines file with a question a line, and which of its fields say what."""
+
+    data: Annotated[str, Field(min_length=1)]
+    """`opd:<task>/<file>`, or a path: as it is, or below `data/`."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """Of the file's bytes."""
+    rows: PositiveInt
+    """How many questions it has."""
+    hub: HubFile | None = None
+    """Where the hub has this very file, for when it is not at hand."""
+    id: str = "id"
+    """Field that names a question; empty: the number of its row in the benchmark does."""
+    problem: str = "problem"
+    """Field with the problem."""
+    answer: str = "answer"
+    """Field with the gold answer, a text or a number."""
+    answer_after: str = ""
+    """The gold is what follows the last of these marks, `####` in GSM8K; empty: all of the field."""
+
+    @property
+    def reading(self) -> dict[str, str]:
+        """What the questions depend on: the bytes, and how they are read."""
+        return {name: getattr(self, name) for name in ("sha256", "id", "problem", "answer", "answer_after")}
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is read in the usual way, so that its digest says everything."""
+        return all(
+            getattr(self, name) == QuestionFile.model_fields[name].default
+            for name in self.reading
+            if name != "sha256"
+        )
 
 
 class Benchmark(Settings):
     """A benchmark's declaration. A changed copy is another protocol, and its scores don't compare."""
 
-    name: str
-    data: str
-    """`opd:<task>/<file>`, or the name of a JSON Lines file that is looked for in `data/`."""
-    sha256: str
-    """Of the file's bytes."""
+    name: Annotated[str, Field(min_length=1)]
+    files: tuple[QuestionFile, ...]
+    """One after the other."""
     questions: PositiveInt
-    """The first so many of the file; a benchmark declares all of them."""
-    rows: PositiveInt
-    """How many the file has."""
+    """The first so many of the files; a benchmark declares all of them."""
     seeds: tuple[NonNegativeInt, ...]
     """One for each sample of a question."""
     prompt: str = "{problem}"
@@ -46,15 +74,29 @@ class Benchmark(Settings):
     top_k: Annotated[int, Field(ge=0)] = 0
     limit_tokens: Annotated[int, Field(gt=0, le=1 << 20)]
     """Cap on new tokens."""
+    context_tokens: PositiveInt | None = None
+    """Most tokens of prompt and answer together: a prompt that leaves no room for `limit_tokens` is refused."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_template(self.prompt)
+        if not self.files:
+            raise AskedWrongly(f"{self.name} has no files; a benchmark has at least one")
         if self.questions > self.rows:
             raise AskedWrongly(f"questions = {self.questions}, but {self.name} has {self.rows}")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise AskedWrongly(f"seeds = {self.seeds}: at least one, and no two alike, or samples would repeat")
+        if self.context_tokens is not None and self.context_tokens <= self.limit_tokens:
+            raise AskedWrongly(
+                f"context_tokens = {self.context_tokens} leaves no room for a prompt beside limit_tokens = "
+                f"{self.limit_tokens}"
+            )
         return self
+
+    @property
+    def rows(self) -> int:
+        """How many questions the files have."""
+        return sum(file.rows for file in self.files)
 
     @property
     def sampling(self) -> Sampling:
@@ -63,23 +105,42 @@ class Benchmark(Settings):
             temperature=self.temperature, top_p=self.top_p, top_k=self.top_k, limit_tokens=self.limit_tokens
         )
 
-    def smaller(self, *, questions: int | None, samples: int | None) -> Self:
-        """The same with fewer questions or samples: another protocol, which its digest says."""
+    @property
+    def data_sha256(self) -> str:
+        """The digest of the data: that of the file, or one over several files and fields of other names."""
+        if len(self.files) == 1 and self.files[0].is_plain:
+            return self.files[0].sha256
+        return digest([file.reading for file in self.files])
+
+    def smaller(self, *, questions: int | None, samples: int | None, declared: Self | None = None) -> Self:
+        """The same with fewer questions or samples: another protocol, as its name and its digest say.
+
+        `declared` is what the name compares with, when this is a changed copy already.
+        """
         if samples is not None and not 1 <= samples <= len(self.seeds):
             raise AskedWrongly(f"samples = {samples}: {self.name} has between 1 and {len(self.seeds)}")
         if questions is not None and not 1 <= questions <= self.rows:
             raise AskedWrongly(f"questions = {questions}: {self.name} has between 1 and {self.rows}")
-        return self.model_copy(
-            update={"questions": questions or self.questions, "seeds": self.seeds[: samples or len(self.seeds)]}
-        )
+        fewer = {"questions": questions or self.questions, "seeds": self.seeds[: samples or len(self.seeds)]}
+        return self.model_copy(update=fewer).named_after(declared or self)
 
-    def protocol(self, *, grader: str) -> Protocol:
+    def named_after(self, declared: Self) -> Self:
+        """The same under a name that says what differs from the declaration: `math500 (50 × 1 of 500 × 4)`."""
+        if self.name != declared.name:
+            raise AskedWrongly(
+                f"benchmark.name = {self.name!r}: the name is the declaration's, {declared.name}; "
+                "what was changed is added to it"
+            )
+        differences = ", ".join(_differences(self, declared))
+        return self.model_copy(update={"name": f"{self.name} ({differences})"}) if differences else self
+
+    def protocol(self, *, grader: str, second_grader: str | None = None, judge: str | None = None) -> Protocol:
         """Everything that a score of this benchmark depends on beside the model."""
         return Protocol(
             benchmark=self.name,
             questions=self.questions,
             samples_per_question=len(self.seeds),
-            data_sha256=self.sha256,
+            data_sha256=self.data_sha256,
             prompt=self.prompt,
             temperature=self.temperature,
             top_p=self.top_p,
@@ -87,17 +148,26 @@ class Benchmark(Settings):
             limit_tokens=self.limit_tokens,
             seeds=self.seeds,
             grader=grader,
+            second_grader=second_grader,
+            judge=judge,
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A row of a benchmark's file."""
+_NUMBERS = ("temperature", "top_p", "top_k", "limit_tokens")
 
-    row: int
-    id: str
-    problem: str
-    gold: str
+
+def _differences(changed: Benchmark, declared: Benchmark) -> list[str]:
+    """What a changed benchmark's name says: counts and numbers with their values, texts and lists by their kind."""
+    counts = [f"{one.questions} × {len(one.seeds)}" for one in (changed, declared)]
+    said = [] if counts[0] == counts[1] else [" of ".join(counts)]
+    if changed.seeds != declared.seeds[: len(changed.seeds)]:
+        said.append("other seeds")
+    if changed.data_sha256 != declared.data_sha256:
+        said.append("other data")
+    if changed.prompt != declared.prompt:
+        said.append("another prompt")
+    numbers = [field for field in _NUMBERS if getattr(changed, field) != getattr(declared, field)]
+    return said + [f"{field} = {getattr(changed, field)}" for field in numbers]
 
 
 def names() -> list[str]:
@@ -106,51 +176,35 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Benchmark:
-    """The benchmark of that name; an unknown one is answered with those there are."""
+    """The benchmark of that name, or that a `.toml` or `.json` file declares.
+
+    An unknown one is answered with those there are.
+    """
+    if name.endswith((".toml", ".json")):
+        return _read(Path(name).expanduser())
+    if name.endswith((".jsonl", ".parquet")):
+        raise AskedWrongly(
+            f"{name} holds questions, and a benchmark says how they are asked; `opd show benchmark {name}` writes "
+            "such a declaration for a .jsonl file"
+        )
     if name not in names():
-        raise AskedWrongly(f"no benchmark {name!r}; there are: {', '.join(names())}")
+        raise AskedWrongly(f"no benchmark {name!r}: give a .toml file, or one of {', '.join(names())}")
     found: Benchmark = importlib.import_module(f"{benchmarks.__name__}.{name}").BENCHMARK
     return found
 
 
 def instructions() -> dict[str, tuple[str, str]]:
     """By name, the data and the prompt of each benchmark: what a model that is trained will be asked."""
-    return {name: (one.data, one.prompt) for name in names() for one in [find(name)]}
+    return {name: (one.files[0].data, one.prompt) for name in names() for one in [find(name)]}
 
 
-def read_questions(benchmark: Benchmark, data: Path | None = None) -> list[Question]:
-    """The questions, in the order of the file; `data` says where the file is when it is elsewhere.
-
-    Raises `AskedWrongly` when the file is missing, is another one, or has a gold answer that can't be used.
-    """
-    path = data or _find_file(benchmark)
-    if not path.is_file():
-        raise AskedWrongly(f"{path} does not exist; {benchmark.name} needs the file with SHA-256 {benchmark.sha256}")
-    if (found := sha256(path)) != benchmark.sha256:
-        raise AskedWrongly(f"{path} has SHA-256 {found}; {benchmark.name} is the file with {benchmark.sha256}")
-    questions = [_question(values, row=row, path=path) for row, values in enumerate(read_lines(path))]
-    if len(questions) != benchmark.rows:
-        raise AskedWrongly(f"{path} has {len(questions)} questions, {benchmark.name} has {benchmark.rows}")
-    twice = [name for name, times in Counter(question.id for question in questions).items() if times > 1]
-    if twice:
-        raise AskedWrongly(
-            f"{path}: {len(twice)} ids stand there more than once, {twice[0]} first; each names a question"
-        )
-    return questions[: benchmark.questions]
-
-
-def _question(values: Mapping[str, Any], *, row: int, path: Path) -> Question:
-    for field in ("id", "problem", "answer"):
-        if not isinstance(values.get(field), str):
-            raise AskedWrongly(f"row {row} of {path}: no text in field {field!r}; it has {sorted(values)}")
-    check_gold(values["answer"])
-    return Question(row=row, id=values["id"], problem=values["problem"], gold=values["answer"])
-
-
-def _find_file(benchmark: Benchmark) -> Path:
-    if benchmark.data.startswith(SHIPPED):
-        return locate(benchmark.data)
-    found = Path("data") / benchmark.data
-    if not found.is_file():
-        raise AskedWrongly(f"{benchmark.data} is not in data/; give --data FILE (SHA-256 {benchmark.sha256})")
-    return found
+def _read(path: Path) -> Benchmark:
+    """The benchmark that a file declares; its data may lie beside it."""
+    found = read(Benchmark, path)
+    beside = [
+        file.model_copy(update={"data": str(path.parent / file.data)})
+        if (path.parent / file.data).is_file()
+        else file
+        for file in found.files
+    ]
+    return found.model_copy(update={"files": tuple(beside)})

@@ -1,35 +1,68 @@
-"""The folder of an evaluation: whose it is, and which rows stand in it.
+"""The folder of an evaluation: whose it is, and what stands in it.
 
 DIR/protocol.json    what is asked of which model; the folder goes on only with the same
+    generations/     the tokens of each group of questions, written before any of them is graded
     samples.jsonl    a line for each (question, sample), appended as they are graded
     score.json       written last
+
+At any moment a sample is missing, drawn, or settled: drawn once its generation stands, settled once its line says
+something about the answer. Only what is missing is drawn, only what is drawn is graded.
 """
 
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from opd.records.errors import AskedWrongly
-from opd.records.files import PARTIAL, drop_torn_line, read_json, read_lines, write_json
+from opd.records.files import PARTIAL, drop_torn_line, read_json, read_lines, write_json, write_text
+from opd.records.generation_table import FOLDER, Making, read_keys
 from opd.records.scores import Protocol, Sample
 from opd.records.settings import validated
 
 Key = tuple[str, int]  # question, sample
 
 
-def claim(out: Path, *, protocol: Protocol, weights_digest: str) -> None:
-    """The folder belongs to this evaluation; `AskedWrongly` when it belongs to another one."""
-    settings = protocol.resolved()
-    asked = {"protocol": settings, "model_digest": weights_digest}
-    place = out / "protocol.json"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """The generations that stand: which file holds each, and who made the files."""
+
+    files: dict[Key, Path]
+    makings: tuple[Making, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Whose a folder is: everything that its score depends on, and the digest of the model."""
+
+    protocol: Protocol
+    model_digest: str
+
+    def values(self) -> dict[str, Any]:
+        """As it stands in protocol.json."""
+        return {"protocol": self.protocol.resolved(), "model_digest": self.model_digest}
+
+
+def refuse_other(out: Path, claimed: Claim) -> None:
+    """Nothing, when the folder is empty or belongs to this evaluation; `AskedWrongly` when it is another's."""
+    place, asked = out / "protocol.json", claimed.values()
     if not place.exists():
-        if out.exists() and any(not path.name.endswith(PARTIAL) for path in out.iterdir()):
+        if any(not path.name.endswith(PARTIAL) for path in out.iterdir()):
             raise AskedWrongly(f"{out} exists and is not an evaluation; name a new folder")
-        write_json(place, asked)
+        return
     stands = read_json(place)
     if stands != asked:
-        differs = sorted(key for key, value in settings.items() if stands.get("protocol", {}).get(key) != value) or [
-            "model"
-        ]
+        there = stands.get("protocol", {}) if isinstance(stands, dict) else {}
+        differs = sorted(key for key, value in asked["protocol"].items() if there.get(key) != value) or ["model"]
         raise AskedWrongly(f"{out} holds another evaluation (it differs in {', '.join(differs)}); name a new folder")
+
+
+def claim(out: Path, claimed: Claim) -> None:
+    """The folder belongs to this evaluation from now on."""
+    place = out / "protocol.json"
+    if not place.exists():
+        write_json(place, claimed.values())
 
 
 def read_samples(path: Path) -> dict[Key, Sample]:
@@ -51,3 +84,40 @@ def read_samples(path: Path) -> dict[Key, Sample]:
 def is_settled(sample: Sample | None) -> bool:
     """Whether a row stands and says something about its answer."""
     return sample is not None and sample.judgement.verdict.settled
+
+
+def clear_torn(out: Path) -> None:
+    """What a crash left half-written is gone; the folder is this evaluation's, and nobody else is at work in it."""
+    for torn in (*out.glob(f"*{PARTIAL}"), *(out / FOLDER).glob(f"*{PARTIAL}")):
+        torn.unlink()
+
+
+def read_drawn(out: Path) -> Drawn:
+    """The generations that stand.
+
+    Raises `AskedWrongly` for a file that can't be read, and for a generation that is there twice.
+    """
+    files: dict[Key, Path] = {}
+    makings: list[Making] = []
+    for path in sorted((out / FOLDER).glob("*.parquet")):
+        keys, making = read_keys(path)
+        makings.append(making)
+        for key in keys:
+            if key in files:
+                raise AskedWrongly(f"{path}: question {key[0]}, sample {key[1]} is also in {files[key]}")
+            files[key] = path
+    return Drawn(files=files, makings=tuple(makings))
+
+
+def put_in_order(path: Path, questions: Sequence[str]) -> None:
+    """The rows of samples.jsonl stand in the order of the benchmark, whoever drew or graded first.
+
+    Rows of one key keep their order: a try that failed stays before the one that settled it. The file is replaced
+    whole, or left alone when it is in order.
+    """
+    place = {question: number for number, question in enumerate(questions)}
+    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # splitlines also splits at U+2028
+    keys = [(place[row["question"]], row["sample"]) for row in map(json.loads, lines)]
+    ordered = sorted(range(len(lines)), key=keys.__getitem__)
+    if ordered != list(range(len(lines))):
+        write_text(path, "".join(f"{lines[number]}\n" for number in ordered))

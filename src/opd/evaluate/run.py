@@ -1,39 +1,51 @@
-"""Benchmark × model → samples → score.
+"""Benchmark × model → generations → samples → score.
 
 An interrupted evaluation goes on where it stopped. Questions are sampled in groups that depend on the settings
-alone, so the rows are those that an uninterrupted one would have written; a row that stands is never made anew.
+alone, so the rows are those that an uninterrupted one would have written; what was drawn is never drawn anew, and
+what is settled is never graded anew.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from typing import Protocol as Typed
 
 import torch
 
-from opd.evaluate.benchmark import Benchmark, Question, read_questions
-from opd.evaluate.folder import claim, is_settled, read_samples
-from opd.evaluate.score import build_score
+from opd.evaluate.benchmark import Benchmark
+from opd.evaluate.drawing import Drawing, DrawingSettings, Job, Opening, jobs_for
+from opd.evaluate.folder import Claim, claim, refuse_other
+from opd.evaluate.panel import open_panel
+from opd.evaluate.questions import Question, read_questions
+from opd.evaluate.score import build_score, standing_score
 from opd.evaluate.settings import Evaluation
-from opd.grading.grader import Grader
-from opd.models.chat import check_fits, prompt_ids, response_text, user_text
-from opd.models.interfaces import Sampler
-from opd.models.load import LanguageModel, find_model, load_model, model_digest
-from opd.models.machine import choose_device, describe
-from opd.models.plain import PlainSampler
-from opd.records.errors import AnswerIsNo
-from opd.records.files import alone, append_lines, check_writable, write_json
+from opd.evaluate.standing import Standing
+from opd.evaluate.workers import opening
+from opd.models.chat import opens_reasoning, prompt_ids, user_text
+from opd.models.load import find_model, load_tokenizer, model_digest
+from opd.models.machine import choose_device
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.files import alone, check_writable, write_json
 from opd.records.places import locate
-from opd.records.rollouts import Prompt, Rollout
+from opd.records.rollouts import Prompt
 from opd.records.scores import Sample, Score
-
-Asked = tuple[Question, Prompt]
 
 
 class Report(Typed):
-    """Is told of samples: first of those `found` on disk, then of each group as it is graded."""
+    """Is told of samples: first of those `found` settled on disk, then of each group as it is graded."""
 
     def __call__(self, samples: Sequence[Sample], /, *, found: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The model that is evaluated, as far as it has to be here."""
+
+    path: Path
+    weights_digest: str
+    tokenizer: Any
 
 
 def evaluate(
@@ -54,121 +66,128 @@ def evaluate(
     questions = read_questions(asked.benchmark, data)
     reference, _, revision = (model, "", "") if locate(model).is_dir() else model.partition("@")
     path = find_model(reference, revision or None)
-    torch.set_num_threads(asked.machine.threads)
-    device = choose_device(asked.machine.device)
-    loaded = load_model(path, dtype=asked.machine.dtype_on(device), device=device)
-    benchmark, batch = asked.benchmark, asked.machine.largest_batch
-    return evaluate_model(
-        benchmark,
-        questions,
-        loaded,
-        PlainSampler(loaded, benchmark.sampling, largest_batch=batch),
-        out=out,
-        weights_digest=model_digest(path),
-        machine=describe(device) | {"dtype": str(loaded.module.dtype).removeprefix("torch.")},
-        group_questions=max(1, batch // len(benchmark.seeds)),
-        report=report,
-        interrupted=interrupted,
-    )
+    subject = Subject(path=path, weights_digest=model_digest(path), tokenizer=load_tokenizer(path))
+    drawing = opening(_drawing_settings(asked, path), count=asked.machine.workers)
+    return evaluate_subject(asked, questions, subject, drawing, out=out, report=report, interrupted=interrupted)
 
 
-def evaluate_model(
-    benchmark: Benchmark,
+def evaluate_subject(
+    asked: Evaluation,
     questions: Sequence[Question],
-    model: LanguageModel,
-    sampler: Sampler,
+    subject: Subject,
+    opening: Opening,
     *,
     out: Path,
-    weights_digest: str,
-    machine: dict[str, str],
-    group_questions: int,
     report: Report,
     interrupted: Callable[[], bool],
 ) -> Score:
-    """The score of a loaded model, which also stands in `out/score.json`.
+    """The score of a model whose tokens come out of `opening`; it also stands in `out/score.json`.
 
     Raises `AskedWrongly` for a folder of another evaluation, `AnswerIsNo` when samples are missing at the end
-    because grading failed or the person interrupted it.
+    because grading failed, a worker died or the person interrupted it.
     """
-    started = time.perf_counter()
-    asked = [(question, _prompt(benchmark, model, question)) for question in questions]
-    check_fits(model, [prompt for _, prompt in asked], limit_tokens=benchmark.limit_tokens)
-    out.mkdir(parents=True, exist_ok=True)
-    with alone(out), Grader() as grader:
-        protocol = benchmark.protocol(grader=grader.identity())
-        claim(out, protocol=protocol, weights_digest=weights_digest)
-        samples = read_samples(out / "samples.jsonl")
-        report(list(samples.values()), found=True)
-        for group in groups(asked, size=group_questions):
-            keys = [(question.id, sample) for question, _ in group for sample in range(len(benchmark.seeds))]
-            missing = {key for key in keys if not is_settled(samples.get(key))}
-            if not missing:
-                continue
-            if interrupted():
-                raise AnswerIsNo(
-                    f"interrupted with {len(samples)} samples graded; the same command goes on from there"
-                )
-            rollouts = sampler.sample([prompt for _, prompt in group], seeds=benchmark.seeds)
-            answered = [
-                (question, rollout)
-                for (question, _), rollout in zip(_each(group, len(benchmark.seeds)), rollouts, strict=True)
-                if (question.id, rollout.sample) in missing
-            ]
-            rows = _graded(grader, model, answered, benchmark.seeds)
-            append_lines(out / "samples.jsonl", [sample.resolved() for sample in rows])
-            samples |= {(sample.question, sample.sample): sample for sample in rows}
-            report(rows, found=False)
+    benchmark, samples = asked.benchmark, len(asked.benchmark.seeds)
+    prompts = [(question.id, _prompt(benchmark, subject, question)) for question in questions]
+    with open_panel(asked) as panel, _own(out):
+        claimed = Claim(protocol=panel.protocol(benchmark), model_digest=subject.weights_digest)
+        refuse_other(out, claimed)
+        standing = Standing(
+            out,
+            panel=panel,
+            tokenizer=subject.tokenizer,
+            questions=questions,
+            samples=samples,
+            reasoning_opened=all(opens_reasoning(subject.tokenizer, prompt.token_ids) for _, prompt in prompts),
+        )
+        if (stands := standing_score(out, standing.rows(), claimed.protocol)) is not None:
+            return stands
+        at_once = max(1, asked.machine.largest_batch // samples)
+        jobs = jobs_for(prompts, out=out, samples=samples, group_questions=at_once, missing=standing.missing())
+        with opening(jobs) if jobs else nullcontext() as drawing:
+            claim(out, claimed)
+            report(standing.settled(), found=True)
+            with closing(_files(standing, drawing, jobs, interrupted)) as files:
+                for path in files:
+                    report(standing.settle(path), found=False)
+        return _finished(standing, claimed, subject, out)
+
+
+def _files(
+    standing: Standing, drawing: Drawing | None, jobs: Sequence[Job], interrupted: Callable[[], bool]
+) -> Generator[Path]:
+    """The files to be settled: first those that stand, then each as it is drawn, until it is interrupted."""
+    for path in standing.unsettled_files():
+        if interrupted():
+            return
+        yield path
+    if drawing is not None:
+        yield from drawing.draw(jobs, interrupted=interrupted)
+
+
+def _finished(standing: Standing, claimed: Claim, subject: Subject, out: Path) -> Score:
+    if standing.ungraded():
+        graded = len(standing.settled())
+        raise AnswerIsNo(f"interrupted with {graded} samples graded; the same command goes on from there")
+    makings = standing.makings()
     score = build_score(
-        list(samples.values()),
-        protocol=protocol,
-        model=str(model.path),
-        model_digest=weights_digest,
-        seconds=time.perf_counter() - started,
-        machine=machine,
+        standing.rows(),
+        protocol=claimed.protocol,
+        model=str(subject.path),
+        model_digest=subject.weights_digest,
+        seconds=sum(making.seconds for making in makings),
+        machine=_merged([making.machine for making in makings]),
     )
+    standing.put_in_order()
     write_json(out / "score.json", score.resolved())
     return score
 
 
-def groups(asked: Sequence[Asked], *, size: int) -> Iterator[Sequence[Asked]]:
-    """What is asked, in runs of `size` questions; the same runs every time."""
-    for start in range(0, len(asked), size):
-        yield asked[start : start + size]
+def _merged(machines: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What all machines that drew say of themselves; where they differ, what each says: `float32 + bfloat16`."""
+    said = {
+        key: dict.fromkeys(machine[key] for machine in machines if key in machine) for one in machines for key in one
+    }
+    return {key: " + ".join(values) for key, values in said.items()}
 
 
-def _each(group: Sequence[Asked], times: int) -> Iterator[Asked]:
-    return (asked for asked in group for _ in range(times))
+@contextmanager
+def _own(out: Path) -> Iterator[None]:
+    """The folder is there and nobody else is at work in it; one that was made and got nothing goes again."""
+    made = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with alone(out):
+            yield
+    finally:
+        if made:
+            with suppress(OSError):  # it is not empty
+                out.rmdir()
 
 
-def _prompt(benchmark: Benchmark, model: LanguageModel, question: Question) -> Prompt:
-    return Prompt(
-        row=question.row,
-        problem=question.problem,
-        answer=question.gold,
-        token_ids=prompt_ids(model.tokenizer, user_text(benchmark.prompt, question.problem)),
-    )
-
-
-def _graded(
-    grader: Grader, model: LanguageModel, answered: Sequence[tuple[Question, Rollout]], seeds: Sequence[int]
-) -> list[Sample]:
-    responses = [response_text(model, rollout) for _, rollout in answered]
-    judgements = grader.grade(
-        [
-            (text, question.gold, rollout.stop.cut_short)
-            for text, (question, rollout) in zip(responses, answered, strict=True)
-        ]
-    )
-    return [
-        Sample(
-            question=question.id,
-            sample=rollout.sample,
-            seed=seeds[rollout.sample],
-            response=text,
-            tokens=len(rollout.token_ids),
-            stop=rollout.stop,
-            gold=question.gold,
-            judgement=judgement,
+def _drawing_settings(asked: Evaluation, path: Path) -> DrawingSettings:
+    benchmark, machine = asked.benchmark, asked.machine
+    device = choose_device(machine.device)
+    if device == "cuda" and machine.workers > torch.cuda.device_count():
+        raise AskedWrongly(
+            f"machine.workers = {machine.workers}, and torch sees {torch.cuda.device_count()} GPUs: one a worker"
         )
-        for (question, rollout), text, judgement in zip(answered, responses, judgements, strict=True)
-    ]
+    return DrawingSettings(
+        model=str(path),
+        device=device,
+        dtype=machine.dtype_on(device),
+        threads=machine.threads,
+        sampling=benchmark.sampling,
+        seeds=benchmark.seeds,
+        largest_batch=machine.largest_batch,
+    )
+
+
+def _prompt(benchmark: Benchmark, subject: Subject, question: Question) -> Prompt:
+    ids = prompt_ids(subject.tokenizer, user_text(benchmark.prompt, question.problem))
+    context = benchmark.context_tokens
+    if context is not None and len(ids) + benchmark.limit_tokens > context:
+        raise AskedWrongly(
+            f"question {question.id}: {len(ids)} prompt tokens + limit_tokens = {benchmark.limit_tokens} exceed "
+            f"context_tokens = {context} of {benchmark.name}"
+        )
+    return Prompt(row=question.row, problem=question.problem, answer=question.gold, token_ids=ids)

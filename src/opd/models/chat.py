@@ -12,7 +12,7 @@ from jinja2 import TemplateError
 
 from opd.models.load import LanguageModel
 from opd.records.errors import AskedWrongly
-from opd.records.rollouts import Prompt, Rollout
+from opd.records.rollouts import Prompt, Rollout, StopReason
 
 PROBLEM = "{problem}"
 
@@ -47,10 +47,20 @@ def prompt_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
     return ids
 
 
+def opens_reasoning(tokenizer: Any, token_ids: Sequence[int]) -> bool:
+    """Whether the prompt ends in `<think>`, so that the response begins inside the reasoning."""
+    return str(tokenizer.decode(token_ids, skip_special_tokens=False)).rstrip().endswith("<think>")
+
+
 def response_text(model: LanguageModel, rollout: Rollout) -> str:
     """What the model wrote: marks such as `</think>` stay, the end-of-sequence token goes."""
-    ids = rollout.token_ids if rollout.stop.cut_short else rollout.token_ids[:-1]
-    return str(model.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+    return text_of(model.tokenizer, rollout.token_ids, stop=rollout.stop)
+
+
+def text_of(tokenizer: Any, token_ids: Sequence[int], *, stop: StopReason) -> str:
+    """The text of sampled tokens, as `response_text` has it."""
+    ids = token_ids if stop.cut_short else token_ids[:-1]
+    return str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
 def check_fits(model: LanguageModel, prompts: Sequence[Prompt], *, limit_tokens: int) -> None:

@@ -97,8 +97,9 @@ def model_digest(path: Path) -> str:
 
 
 def load_tokenizer(path: Path) -> Any:
-    """The tokenizer of a model's directory, without its weights."""
-    return _tokenizer(path)
+    """The tokenizer of a model's directory, without its weights; `AskedWrongly` when it can't be read."""
+    with _readable(path, "tokenizer"):
+        return _tokenizer(path)
 
 
 def read_stop_ids(path: Path, tokenizer: Any) -> frozenset[int]:

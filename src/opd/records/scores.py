@@ -1,7 +1,7 @@
 """What an evaluation writes down: a verdict, a sample, a score, and a comparison of two scores."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -9,10 +9,11 @@ from opd.records.rollouts import StopReason
 from opd.records.settings import Settings
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Parsed = Literal["strict", "tolerant"]  # a judge's reply was a label and nothing else, or a label was found in it
 
 
 class Verdict(StrEnum):
-    """What grading came to. Only CORRECT counts as correct; only GRADER_FAILED says nothing about the answer."""
+    """What grading came to. Only CORRECT counts as correct; the two failures say nothing about the answer."""
 
     CORRECT = "correct"
     WRONG = "wrong"
@@ -20,6 +21,7 @@ class Verdict(StrEnum):
     UNREADABLE = "unreadable"  # there is an answer, and no rule can read it
     CUT_SHORT = "cut_short"  # no answer, and the length limit ended the response
     GRADER_FAILED = "grader_failed"  # the grader crashed or ran into its limits: not the candidate's fault
+    JUDGE_FAILED = "judge_failed"  # a judge was asked and gave no verdict that can be read
 
     @property
     def correct(self) -> bool:
@@ -29,7 +31,7 @@ class Verdict(StrEnum):
     @property
     def settled(self) -> bool:
         """Whether this says something about the answer; a score needs all of its samples settled."""
-        return self is not Verdict.GRADER_FAILED
+        return self not in {Verdict.GRADER_FAILED, Verdict.JUDGE_FAILED}
 
 
 class Judgement(Settings):
@@ -43,6 +45,27 @@ class Judgement(Settings):
     reason: str
     inside_reasoning: bool = False
     """The box stood inside the reasoning, before `</think>`; it counts, and it is reported."""
+    by: str = "house"
+    """Who decided: `house`, `reference`, `module:function`, or `judge:` and the judge's name."""
+    reply: str | None = None
+    """The deciding judge's reply, as it came."""
+    parsed: Parsed | None = None
+    """How that reply was read."""
+
+
+class Opinion(Settings):
+    """What someone else said of a sample: the rules where a judge decided, an earlier judge where another did, or
+    a second grader, which never decides.
+    """
+
+    by: str
+    """Who, as in `Judgement.by`."""
+    verdict: Verdict
+    reason: str
+    reply: str | None = None
+    """A judge's reply, as it came."""
+    parsed: Parsed | None = None
+    """How that reply was read."""
 
 
 class Sample(Settings):
@@ -56,6 +79,8 @@ class Sample(Settings):
     stop: StopReason
     gold: str
     judgement: Judgement
+    opinions: tuple[Opinion, ...] = ()
+    """Of those who did not decide."""
 
     @property
     def correct(self) -> bool:
@@ -82,6 +107,17 @@ class Protocol(Settings):
     """One for each sample of a question."""
     grader: str
     """Name and digest of the grader's code."""
+    second_grader: str | None = None
+    """The same of a second grader, whose opinion is kept and decides nothing."""
+    judge: str | None = None
+    """Name and digest of the judge that settles what the grader rejects: its model, prompt and settings."""
+
+
+class OverQuestions(Settings):
+    """A mean over questions and its standard error over questions; null for fewer than two."""
+
+    mean: float
+    stderr: float | None
 
 
 class Score(Settings):
@@ -110,15 +146,27 @@ class Score(Settings):
     questions: int
     samples: int
     correct: int
+    pass_at_k: dict[int, OverQuestions] = {}
+    """By k = 1, 2, 4, … and all samples of a question: at least one of k is right. The mean over samples is avg@K."""
+    majority_at_k: dict[int, OverQuestions] = {}
+    """The same: the most frequent answer of k is right."""
     cut_short: Share
     """Share of samples that the length limit ended."""
+    cut_short_stderr: float | None = None
+    """Of that share, clustered by question."""
     answered: Share
     """Share of samples with a complete last box."""
+    inside_reasoning: Share | None = None
+    """Share of samples whose box stood inside the reasoning."""
+    disagreements: dict[str, int] = {}
+    """By whoever gave an opinion: on how many samples they would have counted otherwise than who decided."""
     tokens: int
     mean_tokens: float
     verdicts: dict[str, int]
     seconds: float
+    """Sampling, over all calls that took part and all workers: two that take a minute each side by side make 120."""
     machine: dict[str, str]
+    """That drew the samples; where several did and differ, what each says: `float32 + bfloat16`."""
 
 
 class Comparison(Settings):
@@ -157,3 +205,5 @@ class Comparison(Settings):
     samples_b: int
     verdict: str
     """The same in words."""
+    notes: tuple[str, ...] = ()
+    """What else differs between the two beside the models: the arithmetic, the machine."""

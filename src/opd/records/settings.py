@@ -59,6 +59,13 @@ def read(kind: type[S], path: Path, *, sets: Sequence[str] = ()) -> S:
     return validated(kind, values, source=str(path))
 
 
+def read_sets(kind: type[S], sets: Sequence[str]) -> S:
+    """The settings that consist of each `section.key=value` of `sets` alone; errors as in `read`."""
+    values: dict[str, Any] = {}
+    _assign(values, sets)
+    return validated(kind, values, source="--set")
+
+
 def validated(kind: type[S], values: Mapping[str, Any], *, source: str) -> S:
     """The settings that these JSON values stand for; every fault is one line that names its key."""
     try:

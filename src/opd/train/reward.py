@@ -36,7 +36,7 @@ class RewardSettings(Settings):
     normalise: Literal["group_std", "group_mean"] = "group_std"
     """Within the rollouts of a prompt: centred and scaled, or centred only."""
     grader: str | None = None
-    """`module:function` in place of the house rules."""
+    """`reference`, the public rule grader's behaviour, or `module:function`, in place of the house rules."""
 
 
 class Reward:
