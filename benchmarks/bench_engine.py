@@ -1,0 +1,258 @@
+"""The engine at the 1.5B recipe's shape with random weights: decode, evaluation, and its gap to a plain forward.
+
+    python benchmarks/bench_engine.py [--scale 1.0] [--only decode,evaluation,gap,transformers,vllm] [--out FILE]
+
+On one GPU, in less than nine minutes. Each figure is a JSON line (in FILE too, if asked for); the table at the end
+has decode in ms a token and as a multiple of the floor: the bytes of weights and cache of a step at the bandwidth at
+which this machine reads, measured here. transformers' own `generate` is run beside it, and vLLM where it is
+installed. On a machine without a GPU, `--scale 0.05` checks the program itself.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from opd.models.engine.room import Room, Size
+from opd.models.engine.sampler import EngineSampler, ways
+from opd.models.interfaces import Sampling
+from opd.models.load import LanguageModel
+from opd.records.rollouts import Prompt
+
+CUDA = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if CUDA else "cpu")
+ROWS, REAL_TOKENS = 151_936, 151_665
+BATCHES, CONTEXTS = (1, 8, 16, 64, 256), (1_024, 6_144)
+SECTIONS = ("decode", "evaluation", "gap", "transformers", "vllm")
+
+
+def main() -> None:
+    """Runs the sections that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="of the sizes; 1.0 is the real model")
+    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, separated by commas")
+    parser.add_argument("--out", type=Path, help="file for the JSON lines")
+    asked = parser.parse_args()
+    lines: list[dict[str, Any]] = []
+
+    def say(section: str, **figures: Any) -> None:
+        lines.append({"section": section, **figures})
+        print(json.dumps(lines[-1]), flush=True)
+        if asked.out:
+            asked.out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    model = make_model(asked.scale)
+    rate = reading_rate()
+    name = torch.cuda.get_device_name() if CUDA else "cpu"
+    say("machine", name=name, torch=torch.__version__, parameters=model.parameters, read_TB_s=round(rate / 1e12, 3))
+    run: dict[str, Callable[[], None]] = {
+        "decode": lambda: decode(model, rate, say, small=asked.scale < 1),
+        "evaluation": lambda: evaluation(model, say, small=asked.scale < 1),
+        "gap": lambda: gap(model, say),
+        "transformers": lambda: plain_generate(model, say, small=asked.scale < 1),
+        "vllm": lambda: with_vllm(model, say),
+    }
+    for section in asked.only.split(","):
+        run[section]()
+    print_table([line for line in lines if line["section"] == "decode"])
+
+
+def make_model(scale: float) -> LanguageModel:
+    """The recipe's architecture with random weights, in bf16; no id ends a response."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=ROWS if scale == 1 else 2_048,
+        hidden_size=64 * max(1, round(1_536 * scale / 64)),
+        intermediate_size=64 * max(1, round(8_960 * scale / 64)),
+        num_hidden_layers=max(1, round(28 * scale)),
+        num_attention_heads=12 if scale == 1 else 1,
+        num_key_value_heads=2 if scale == 1 else 1,
+        max_position_embeddings=32_768,
+        tie_word_embeddings=False,
+    )
+    torch.set_default_dtype(torch.bfloat16)
+    with DEVICE:
+        module = Qwen2ForCausalLM(config).eval()
+    torch.set_default_dtype(torch.float32)
+    vocabulary = REAL_TOKENS if scale == 1 else 2_048
+    return LanguageModel(
+        module=module, tokenizer=None, path=Path("random"), vocabulary=vocabulary, stop_ids=frozenset()
+    )
+
+
+def reading_rate() -> float:
+    """Bytes a second at which a sum reads memory."""
+    values = torch.empty(1 << (31 if CUDA else 22), dtype=torch.uint8, device=DEVICE).view(torch.int32).zero_()
+    return values.nbytes / median_seconds(lambda: values.sum(dtype=torch.int32), times=10)
+
+
+def median_seconds(work: Callable[[], Any], *, times: int) -> float:
+    """Of one call, after one that isn't counted."""
+    work()
+    took = []
+    for _ in range(times):
+        synchronise()
+        start = time.perf_counter()
+        work()
+        synchronise()
+        took.append(time.perf_counter() - start)
+    return statistics.median(took)
+
+
+def synchronise() -> None:
+    """Nothing is under way on the GPU."""
+    if CUDA:
+        torch.cuda.synchronize()
+
+
+def decode(model: LanguageModel, rate: float, say: Callable[..., None], *, small: bool) -> None:
+    """The steps of a window, with all rows at one context length."""
+    module = model.module
+    weight_bytes = 2 * (
+        sum(one.numel() for one in module.parameters()) - module.get_input_embeddings().weight.numel()
+    )
+    for rows in (1, 8) if small else BATCHES:
+        for context in (64,) if small else CONTEXTS:
+            steps = 4 if small else 32
+            sampling = Sampling(limit_tokens=4 * steps)
+            pages = -(-(context + 4 * steps) // 64)
+            size = Size(
+                rows=rows,
+                sequence_tokens=64 * pages,
+                page_tokens=64,
+                pages=rows * pages,
+                window=steps,
+                in_order=False,
+            )
+            room = Room.of(model, sampling, size)
+            milliseconds = 1e3 * window_seconds(room, rows, context, steps) / steps
+            floor = 1e3 * (weight_bytes + rows * context * 2 * room.shape.token_numbers) / rate
+            say(
+                "decode",
+                rows=rows,
+                context=context,
+                ms_a_token=round(milliseconds, 4),
+                times_floor=round(milliseconds / floor, 2),
+                tokens_a_second=round(1e3 * rows / milliseconds),
+            )
+            del room
+            if CUDA:
+                torch.cuda.empty_cache()
+
+
+def window_seconds(room: Room, rows: int, context: int, steps: int) -> float:
+    """Median time of a window of steps from this context on."""
+    board, (_, step) = room.board, ways(room)
+    pages = torch.randperm(room.size.pages, device=DEVICE).view(rows, -1)
+    board.table_BM.copy_(pages)
+    board.uniform_BW.uniform_()
+    for pool in (*room.pools.keys, *room.pools.values):
+        pool.normal_()
+
+    def window() -> None:
+        board.position_B.fill_(context)
+        board.left_B.fill_(1 << 20)
+        board.active_B.fill_(True)
+        board.tick.zero_()
+        for _ in range(steps):
+            step(rows, context + steps)
+
+    return median_seconds(window, times=5)
+
+
+def prompts(count: int, tokens: int, vocabulary: int) -> list[Prompt]:
+    """Of random ids."""
+    ids = torch.randint(vocabulary, (count, tokens), generator=torch.Generator().manual_seed(1)).tolist()
+    return [Prompt(row=row, problem="", answer="", token_ids=tuple(one)) for row, one in enumerate(ids)]
+
+
+def evaluation(model: LanguageModel, say: Callable[..., None], *, small: bool) -> None:
+    """Tokens a second of the whole sampler: prefill, 256 rows at once, the host's work between windows."""
+    count, prompt_tokens, limit = (8, 16, 8) if small else (64, 512, 1_024)
+    sampler = EngineSampler(model, Sampling(limit_tokens=limit), largest_batch=256)
+    asked = prompts(count, prompt_tokens, model.vocabulary)
+    sampler.sample(asked, seeds=[0, 1, 2, 3])  # compiles, captures
+    synchronise()
+    start = time.perf_counter()
+    rollouts = sampler.sample(asked, seeds=[4, 5, 6, 7])
+    took = time.perf_counter() - start
+    drawn = sum(len(one.token_ids) for one in rollouts)
+    say("evaluation", concurrent=4 * count, prompt_tokens=prompt_tokens, limit_tokens=limit, seconds=round(took, 3),
+        tokens_a_second=round(drawn / took))  # fmt: skip
+
+
+def gap(model: LanguageModel, say: Callable[..., None]) -> None:
+    """Log-probabilities of the sampler against one forward of transformers over prompt and response."""
+    gaps = []
+    for one in EngineSampler(model, Sampling(limit_tokens=64)).sample(prompts(8, 32, model.vocabulary), seeds=[0]):
+        ids = torch.tensor([[*one.prompt.token_ids, *one.token_ids]], device=DEVICE)
+        with torch.no_grad():
+            logits_TV = model.module(input_ids=ids).logits[0, 31:-1, : model.vocabulary].float()
+        logp_T = logits_TV.log_softmax(-1).gather(-1, ids[0, 32:].unsqueeze(-1)).squeeze(-1)
+        gaps.append(logp_T.cpu() - torch.tensor(one.logp))
+    gap_N = torch.cat(gaps)
+    say(
+        "gap",
+        tokens=len(gap_N),
+        mean=float(gap_N.abs().mean()),
+        largest=float(gap_N.abs().max()),
+        k3=float((gap_N.exp() - 1 - gap_N).mean()),
+    )
+
+
+def plain_generate(model: LanguageModel, say: Callable[..., None], *, small: bool) -> None:
+    """`generate` of transformers at batch 8: the difference of two lengths."""
+    context = 16 if small else 1_000
+    ids = torch.randint(model.vocabulary, (8, context), device=DEVICE)
+
+    def generate(tokens: int) -> None:
+        model.module.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, min_new_tokens=tokens, do_sample=True,
+            top_k=0, pad_token_id=0,
+        )  # fmt: skip
+
+    seconds = median_seconds(lambda: generate(20), times=1) - median_seconds(lambda: generate(4), times=1)
+    say("transformers", rows=8, context=context, ms_a_token=round(1e3 * seconds / 16, 2))
+
+
+def with_vllm(model: LanguageModel, say: Callable[..., None]) -> None:
+    """The same through vLLM with random weights, where it is installed."""
+    if find_spec("vllm") is None:
+        say("vllm", skipped="not installed")
+        return
+    import tempfile
+
+    from vllm import LLM, SamplingParams
+
+    with tempfile.TemporaryDirectory() as folder:
+        model.module.config.save_pretrained(folder)
+        engine = LLM(folder, load_format="dummy", skip_tokenizer_init=True, gpu_memory_utilization=0.5)
+        for rows, context in ((8, 1_000), (8, 6_000), (64, 1_000), (256, 1_000)):
+            asked = [{"prompt_token_ids": list(one.token_ids)} for one in prompts(rows, context, model.vocabulary)]
+
+            def generate(tokens: int, asked: list[dict[str, list[int]]] = asked) -> None:
+                settings = SamplingParams(temperature=1.0, max_tokens=tokens, ignore_eos=True, detokenize=False)
+                engine.generate(asked, settings, use_tqdm=False)
+
+            seconds = median_seconds(lambda: generate(160), times=1) - median_seconds(lambda: generate(32), times=1)
+            say("vllm", rows=rows, context=context, ms_a_token=round(1e3 * seconds / 128, 3))
+
+
+def print_table(lines: list[dict[str, Any]]) -> None:
+    """Decode, a line each."""
+    if lines:
+        print(f"\n{'rows':>5} {'context':>8} {'ms a token':>11} {'x floor':>8} {'tokens/s':>9}")
+    for line in lines:
+        print(f"{line['rows']:5} {line['context']:8} {line['ms_a_token']:11.3f} {line['times_floor']:8.2f} "
+              f"{line['tokens_a_second']:9,}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
