@@ -11,9 +11,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from opd.models.head import head_logits
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel, load_model
-from opd.models.logprobs import head_logits, token_logp
+from opd.models.logprobs import token_logp
 from opd.models.plain import sampling_logp
 from opd.models.sequences import pack, packed
 from opd.records.rollouts import Prompt, Rollout, StopReason
@@ -110,21 +111,6 @@ def test_the_size_of_a_chunk_changes_neither_values_nor_gradients(either, temper
         torch.testing.assert_close(value, expected, rtol=0, atol=1e-12)
         for name, expected_one in expected_grad.items():
             torch.testing.assert_close(grad[name], expected_one, rtol=1e-9, atol=1e-12, msg=name)
-
-
-def test_with_gradients_no_chunks_logits_are_kept(student64):
-    """E18, the memory half: autograd keeps hidden states; logits of all tokens only when they are one chunk."""
-    row = packed(rollouts(), device=CPU)
-
-    def logits_kept(chunk_tokens: int) -> int:
-        kept: list[torch.Size] = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one.shape) or one, lambda one: one):
-            token_logp(student64, row, chunk_tokens=chunk_tokens)
-        return sum(shape.numel() for shape in kept if shape[-1:] == (student64.vocabulary,))
-
-    tokens = len(row.kept_N)
-    assert logits_kept(tokens) >= tokens * student64.vocabulary  # the bad condition can be seen
-    assert logits_kept(tokens - 1) == 0
 
 
 def test_without_gradients_none_are_made(student64):

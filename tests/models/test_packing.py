@@ -137,6 +137,25 @@ def test_the_config_that_is_saved_says_nothing_of_it(tmp_path):
     assert NAME not in (tmp_path / "config.json").read_text()
 
 
+@pytest.mark.patient
+def test_compiled_layers_are_compiled_once_for_any_number_of_sequences():
+    """A compiler that looked into the packing would compile for each, and give up at the eighth."""
+    from torch._dynamo.utils import counters
+
+    module = model_of("qwen2", {})
+    assert learn_packing(module) is None
+    for layer in module.get_decoder().layers:
+        layer.forward = torch.compile(layer.forward, dynamic=True, backend="eager")
+    graphs = []
+    with torch.no_grad():
+        for count in (2, 3, 1, 5, 4):
+            row = pack([([1], [2] * (3 + count + n)) for n in range(count)], device=CPU)
+            hidden_states(module, row, packs=True)
+            graphs.append(counters["stats"]["unique_graphs"])
+    assert graphs[0] > 0
+    assert graphs[-1] == graphs[0]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_on_a_gpu_each_sequence_is_as_if_alone(dtype):

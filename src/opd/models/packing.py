@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ from opd.models.sequences import Sequences
 
 NAME = "opd_packed"
 LONGEST_OVER_SHORTEST = 2  # of the sequences in one rectangle
+LARGEST_HEAD = 256  # that flash attention takes
 _UNKNOWN = ("sliding_window", "softcap", "s_aux", "position_bias")  # would change attention, and are not done here
 # torch 2.11 takes fewer heads of keys than of queries without being told
 _grouped: Any = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).parameters else {}
@@ -46,13 +48,13 @@ class Rectangle:
     real_ST: torch.Tensor | None  # whether a token stands there; None: everywhere
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # frozen, torch.compile would look into it, and compile for every set of lengths
 class Packing:
     """Where each sequence of a row begins and ends."""
 
+    lengths: tuple[int, ...]
     edges: torch.Tensor  # int32 [sequences + 1], for flash attention
-    longest: int
-    rectangles: tuple[Rectangle, ...]
+    rectangles: tuple[Rectangle, ...]  # empty on a GPU that attends in half precision
 
 
 def hidden_states(module: Any, sequences: Sequences, *, packs: bool) -> torch.Tensor:
@@ -91,7 +93,7 @@ def _in_a_row(module: Any, sequences: Sequences) -> torch.Tensor:
             input_ids=sequences.ids_P[None],
             position_ids=sequences.position_P[None],
             use_cache=False,
-            packing=_packing(sequences),
+            packing=_packing(sequences, half_on_gpu=_half_on_gpu(module)),
         )
     ).last_hidden_state
     return hidden_1PH[0]
@@ -104,15 +106,16 @@ def _in_a_rectangle(module: Any, sequences: Sequences) -> torch.Tensor:
     return _real(hidden_STH, whole)
 
 
-def _packing(sequences: Sequences) -> Packing:
+def _packing(sequences: Sequences, *, half_on_gpu: bool) -> Packing:
     device, lengths = sequences.ids_P.device, sequences.lengths
-    edges = torch.tensor([0, *lengths], device=device).cumsum(dim=0)
-    starts = edges.tolist()
+    edges = (0, *accumulate(lengths))
     return Packing(
-        edges=edges.int(),
-        longest=max(lengths),
-        rectangles=tuple(
-            _rectangle(lengths[first:last], start=starts[first], device=device) for first, last in rectangles(lengths)
+        lengths=lengths,
+        edges=torch.tensor(edges, dtype=torch.int32).to(device, non_blocking=True),
+        rectangles=()
+        if half_on_gpu
+        else tuple(
+            _rectangle(lengths[first:last], start=edges[first], device=device) for first, last in rectangles(lengths)
         ),
     )
 
@@ -169,18 +172,22 @@ def _apart(
 ) -> torch.Tensor:
     """attended_1PAD, each sequence by itself."""
     query_PAD, key_PAD, value_PAD = (one[0].transpose(0, 1) for one in (query_1APD, key_1APD, value_1APD))
-    attend = _by_flash if _flashes(query_PAD) else _by_rectangles
+    attend = _by_rectangles if packing.rectangles else _by_flash
     return attend(query_PAD, key_PAD, value_PAD, packing, scaling)[None]
 
 
-def _flashes(query_PAD: torch.Tensor) -> bool:
-    return query_PAD.is_cuda and query_PAD.dtype in {torch.bfloat16, torch.float16} and query_PAD.shape[-1] <= 256
+def _half_on_gpu(module: Any) -> bool:
+    if module.device.type != "cuda" or module.dtype not in {torch.bfloat16, torch.float16}:
+        return False
+    config = module.config
+    head_size = getattr(config, "head_dim", None) or config.hidden_size // getattr(config, "num_attention_heads", 1)
+    return bool(head_size <= LARGEST_HEAD)
 
 
 def _by_flash(
     query_PAD: torch.Tensor, key_PAD: torch.Tensor, value_PAD: torch.Tensor, packing: Packing, scaling: float | None
 ) -> torch.Tensor:
-    edges, longest = packing.edges, packing.longest
+    edges, longest = packing.edges, max(packing.lengths)
     attended_PAD: torch.Tensor = _flash(
         query_PAD, key_PAD, value_PAD, edges, edges, longest, longest, scale=scaling, window_size=(-1, 0)
     )

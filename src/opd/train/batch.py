@@ -21,6 +21,15 @@ class Batch:
     teacher_logp_N: torch.Tensor  # nats
     advantage_N: torch.Tensor  # of the task reward, the same at each token of a rollout; 0 without one
 
+    def part(self, tokens: slice) -> "Batch":
+        """Some of the tokens."""
+        return Batch(
+            weight_N=self.weight_N[tokens],
+            behaviour_logp_N=self.behaviour_logp_N[tokens],
+            teacher_logp_N=self.teacher_logp_N[tokens],
+            advantage_N=self.advantage_N[tokens],
+        )
+
 
 def collate(scored: Sequence[ScoredRollout], *, device: torch.device, dtype: torch.dtype) -> Batch:
     """The tokens of the rollouts, one behind the other; values in `dtype` (float32 or wider)."""

@@ -22,6 +22,11 @@ class Masters:
                 parameter.register_post_accumulate_grad_hook(_mover(master))
 
     @property
+    def pairs(self) -> list[tuple[torch.nn.Parameter, torch.Tensor]]:
+        """Each parameter with its master; they are one where it is wide."""
+        return self._pairs
+
+    @property
     def parameters(self) -> list[torch.Tensor]:
         """What belongs to the optimizer; gradients appear in their `grad`."""
         return [master for _, master in self._pairs]
@@ -30,6 +35,13 @@ class Masters:
     def named(self) -> dict[str, torch.Tensor]:
         """The masters by the names that the module gives their parameters."""
         return dict(zip(self._names, self.parameters, strict=True))
+
+    def gradient(self, parameter: torch.nn.Parameter) -> torch.Tensor:
+        """Where the gradient of a parameter is added up, float32 or wider: zeros if there is none so far."""
+        (master,) = (master for one, master in self._pairs if one is parameter)
+        if master.grad is None:
+            master.grad = torch.zeros_like(master)
+        return master.grad
 
     @torch.no_grad()
     def publish(self) -> None:
@@ -48,8 +60,10 @@ def _master(parameter: torch.nn.Parameter) -> torch.Tensor:
 def _mover(master: torch.Tensor) -> Any:
     def move(parameter: torch.Tensor) -> None:
         assert parameter.grad is not None, "the hook runs after a gradient has been accumulated"
-        gradient = parameter.grad.float()
-        master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+        if master.grad is None:
+            master.grad = parameter.grad.float()
+        else:
+            master.grad.add_(parameter.grad)  # widened as it is read
         parameter.grad = None
 
     return move

@@ -3,14 +3,13 @@
 Shapes: N response tokens.
 """
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 import torch
 
 from opd.records.metrics import Gap
 from opd.train.batch import Batch
-from opd.train.objective import TokenLoss
+from opd.train.passes import Seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,31 +28,33 @@ class UpdateStats:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Sums so far; the loss goes over trained tokens, everything else over all."""
+    """Sums so far; the loss goes over trained tokens, everything else over all. They stay on the device."""
 
     tokens: int
     trained_tokens: int
-    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    largest_gap: float = 0.0
+    sums: dict[str, torch.Tensor] = field(default_factory=dict)
+    largest_gaps: list[torch.Tensor] = field(default_factory=list)
 
-    def add(self, logp_N: torch.Tensor, token_loss: TokenLoss, weight_N: torch.Tensor, batch: Batch) -> None:
+    def add(self, seen: Seen, batch: Batch) -> None:
         """The tokens of one more micro-batch are in the sums."""
-        gap_N = logp_N - batch.behaviour_logp_N
+        gap_N = seen.logp_N - batch.behaviour_logp_N
         values = {
-            "loss": token_loss.loss_N.detach() * weight_N,
-            "kl": logp_N - batch.teacher_logp_N,
-            "surprise": -logp_N,
+            "loss": seen.loss_N * seen.weight_N,
+            "kl": seen.logp_N - batch.teacher_logp_N,
+            "surprise": -seen.logp_N,
             "gap": gap_N.abs(),
             "k3": torch.expm1(gap_N) - gap_N,
-        } | {f"objective/{name}": value_N for name, value_N in token_loss.metrics_N.items()}
+        } | {f"objective/{name}": value_N for name, value_N in seen.metrics_N.items()}
         for name, value_N in values.items():
-            self.sums[name] += float(value_N.double().sum())
-        self.largest_gap = max(self.largest_gap, float(gap_N.abs().max()))
+            total = value_N.double().sum()
+            self.sums[name] = self.sums[name] + total if name in self.sums else total
+        self.largest_gaps.append(gap_N.abs().max())
 
     def stats(self, *, gradient_norm: float, learning_rate: float, term_norms: dict[str, float]) -> UpdateStats:
         """The means; `term_norms` are reported with what the objective reports."""
-        loss = self.sums.pop("loss") / max(1, self.trained_tokens)
-        means = {name: total / self.tokens for name, total in self.sums.items()}
+        sums = dict(zip(self.sums, torch.stack([*self.sums.values()]).tolist(), strict=True))
+        loss = sums.pop("loss") / max(1, self.trained_tokens)
+        means = {name: total / self.tokens for name, total in sums.items()}
         objective = {
             name.removeprefix("objective/"): mean for name, mean in means.items() if name.startswith("objective/")
         }
@@ -61,7 +62,7 @@ class Tally:
             loss=loss,
             kl=means["kl"],
             surprise=means["surprise"],
-            gap=Gap(mean=means["gap"], largest=self.largest_gap, k3=means["k3"]),
+            gap=Gap(mean=means["gap"], largest=float(torch.stack(self.largest_gaps).max()), k3=means["k3"]),
             gradient_norm=gradient_norm,
             learning_rate=learning_rate,
             trained_tokens=self.trained_tokens,

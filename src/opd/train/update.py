@@ -11,23 +11,26 @@ The divisor is fixed before the first backward, so how the step is cut into micr
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Annotated
 
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
+from opd.models.head import HEAD_CHUNK_TOKENS
 from opd.models.load import LanguageModel
-from opd.models.logprobs import HEAD_CHUNK_TOKENS, before_kept, head_logits, in_chunks, token_logp
+from opd.models.logprobs import token_logp
 from opd.models.sequences import Sequences, micro_batches, packed
 from opd.records.errors import AnswerIsNo
 from opd.records.rollouts import ScoredRollout
 from opd.records.settings import Settings
-from opd.train.batch import Batch, collate
+from opd.train.adamw import AdamW
+from opd.train.batch import collate
 from opd.train.masters import Masters
-from opd.train.objective import Divergence, Objective, StudentView, TokenLoss, TokenObjective
+from opd.train.objective import Divergence, Objective
+from opd.train.passes import Part, Passes, Seen
 from opd.train.state import gathered, scatter
 from opd.train.tally import Tally, UpdateStats
 
@@ -79,20 +82,21 @@ class Updater:
         if isinstance(objective, Divergence) and teacher is None:
             raise ValueError(f"{objective.name} compares distributions and needs the teacher's model")
         self._student = student
-        self._teacher = teacher
         self._objective = objective
         self._settings = settings
-        self._temperature = temperature
         self._largest_tokens = largest_tokens
-        self._chunk_tokens = chunk_tokens
         self._masters = Masters(student.module)
-        self._optimizer = torch.optim.AdamW(
-            self._masters.parameters,
-            lr=settings.lr,
-            betas=settings.betas,
-            eps=settings.epsilon,
-            weight_decay=settings.weight_decay,
-            fused=student.device.type == "cuda",
+        self._passes = Passes(
+            student=student,
+            masters=self._masters,
+            teacher=teacher,
+            objective=objective,
+            temperature=temperature,
+            largest_importance=settings.largest_importance,
+            chunk_tokens=chunk_tokens,
+        )
+        self._optimizer = AdamW(
+            self._masters, betas=settings.betas, epsilon=settings.epsilon, weight_decay=settings.weight_decay
         )
 
     def update(self, scored: Sequence[ScoredRollout], *, step: int) -> UpdateStats:
@@ -101,7 +105,7 @@ class Updater:
         Raises `AnswerIsNo`, with the student as it was, when a score, a loss or a gradient is not finite.
         """
         _check_scores(scored)
-        self._optimizer.zero_grad(set_to_none=True)  # a step that was refused half-way left some behind
+        self._optimizer.forget_gradients()  # a step that was refused half-way left some behind
         tally = Tally(
             tokens=sum(len(one.rollout.token_ids) for one in scored),
             trained_tokens=sum(one.trained_tokens for one in scored),
@@ -114,14 +118,14 @@ class Updater:
 
     def state(self) -> dict[str, torch.Tensor]:
         """Master weights and AdamW's memory of each, named as in `train/state.py`; the live tensors, not copies."""
-        return gathered(self._masters.named, self._optimizer)
+        return gathered(self._masters.named, self._optimizer.memory)
 
     def restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """The student and the optimizer are where they were when `state` gave these tensors.
 
         Raises `AnswerIsNo`, with nothing changed, when they are of another model.
         """
-        scatter(tensors, self._masters.named, self._optimizer)
+        scatter(tensors, self._masters.named, self._optimizer.memory)
         self._masters.publish()
 
     def _shares(self, scored: Sequence[ScoredRollout]) -> list["_Share"]:
@@ -139,15 +143,22 @@ class Updater:
         found: dict[int, torch.Tensor] = {}
         for group in self._groups(scored):
             sequences = self._packed([scored[index] for index in group])
-            found |= zip(group, self._logp(sequences).split(sequences.responses), strict=True)
+            logp_N = token_logp(
+                self._student,
+                sequences,
+                temperature=self._passes.temperature,
+                chunk_tokens=self._passes.chunk_tokens,
+            )
+            found |= zip(group, logp_N.split(sequences.responses), strict=True)
         return [found[index] for index in range(len(scored))]
 
     def _update_once(self, share: "_Share", tally: Tally, *, rate: float) -> float:
         """The gradient's norm, after the student has moved by this share of the rollouts."""
-        for part, batch, logp_N, token_loss in self._passes(share):
-            weight_N = self._weights(batch, logp_N, part)
-            (_weighted(token_loss.loss_N, weight_N) / max(1, share.trained_tokens)).backward()
-            tally.add(logp_N, token_loss, weight_N, batch)
+        parts = self._parts(share)
+        seen = [self._passes.learn(part, trained_tokens=share.trained_tokens) for part in parts]
+        _check_finite(parts, seen)
+        for part, one in zip(parts, seen, strict=True):
+            tally.add(one, part.batch)
         # with nothing to learn from, not even the optimizer's memory may move the student
         return self._move(rate) if share.trained_tokens else 0.0
 
@@ -158,33 +169,23 @@ class Updater:
     def _term_norms(self, shares: Sequence["_Share"]) -> dict[str, float]:
         """L2 norm of each term's own gradient over the whole step, at the policy before it (faults E55)."""
         found: dict[str, float] = {}
-        trained_tokens = max(1, sum(share.trained_tokens for share in shares))
+        trained_tokens = sum(share.trained_tokens for share in shares)
         for name in self._objective.terms:
-            for share in shares:
-                for part, batch, logp_N, token_loss in self._passes(share):
-                    weight_N = self._weights(batch, logp_N, part)
-                    (_weighted(token_loss.terms_N[name], weight_N) / trained_tokens).backward()
-            gradients = [one.grad for one in self._masters.parameters if one.grad is not None]
-            found[name] = float(torch.nn.utils.get_total_norm(gradients))
-            self._optimizer.zero_grad(set_to_none=True)
+            for part in (part for share in shares for part in self._parts(share)):
+                self._passes.learn(part, trained_tokens=trained_tokens, term=name)
+            found[name] = float(self._optimizer.norm())
+            self._optimizer.forget_gradients()
         return found
 
-    def _passes(self, share: "_Share") -> Iterator[tuple["_Share", Batch, torch.Tensor, TokenLoss]]:
-        """Each micro-batch of a share: its part, what is known of it, the student's log-probabilities, its loss."""
+    def _parts(self, share: "_Share") -> list[Part]:
+        """The micro-batches of a share, on the device before the first of them is gone through."""
+        parts = []
         for group in self._groups(share.scored):
-            part = share.part(group)
-            batch = collate(part.scored, device=self._student.device, dtype=self._wide)
-            logp_N, token_loss = self._loss(part, batch)
-            _check_finite(token_loss, part.scored)
-            yield part, batch, logp_N, token_loss
-
-    def _weights(self, batch: Batch, logp_N: torch.Tensor, part: "_Share") -> torch.Tensor:
-        """Of each token's loss; with truncated importance where that is asked for."""
-        if self._settings.largest_importance is None:
-            return batch.weight_N
-        old_N = logp_N if part.old_logp is None else torch.cat([*part.old_logp])
-        importance_N = torch.exp(old_N - batch.behaviour_logp_N)
-        return batch.weight_N * importance_N.clamp(max=self._settings.largest_importance)
+            scored = [share.scored[index] for index in group]
+            old = None if share.old_logp is None else torch.cat([share.old_logp[index] for index in group])
+            batch = collate(scored, device=self._student.device, dtype=self._wide)
+            parts.append(Part(scored=scored, sequences=self._packed(scored), batch=batch, old_logp_N=old))
+        return parts
 
     def _groups(self, scored: Sequence[ScoredRollout]) -> list[list[int]]:
         rollouts = [one.rollout for one in scored]
@@ -197,56 +198,13 @@ class Updater:
     def _wide(self) -> torch.dtype:
         return torch.float64 if self._student.module.dtype == torch.float64 else torch.float32
 
-    def _logp(self, sequences: Sequences) -> torch.Tensor:
-        return token_logp(self._student, sequences, temperature=self._temperature, chunk_tokens=self._chunk_tokens)
-
-    def _loss(self, part: "_Share", batch: Batch) -> tuple[torch.Tensor, TokenLoss]:
-        """The student's log-probabilities (nats, without gradient) and the objective's value a token.
-
-        Without an old policy this is the step's only update: the policy before it is the policy now.
-        """
-        sequences = self._packed(part.scored)
-        if isinstance(self._objective, Divergence):
-            return self._divergence(self._objective, sequences)
-        assert isinstance(self._objective, TokenObjective), "there are two kinds of objective"
-        logp_N = self._logp(sequences)
-        now_N = logp_N.detach()
-        student = StudentView(
-            logp_N=logp_N, old_logp_N=now_N if part.old_logp is None else torch.cat([*part.old_logp])
-        )
-        return now_N, self._objective(student, batch)
-
-    def _divergence(self, objective: Divergence, sequences: Sequences) -> tuple[torch.Tensor, TokenLoss]:
-        """Both heads over a chunk of tokens at a time; a whole distribution exists for one chunk alone."""
-        student, teacher = self._student, self._teacher
-        assert teacher is not None, "looked at in the constructor"
-
-        def of_chunk(
-            student_CH: torch.Tensor, teacher_CH: torch.Tensor, ids_C: torch.Tensor
-        ) -> tuple[torch.Tensor, torch.Tensor]:
-            student_logp_CV = (head_logits(student, student_CH) / self._temperature).log_softmax(dim=-1)
-            with torch.no_grad():
-                teacher_logp_CV = (head_logits(teacher, teacher_CH) / self._temperature).log_softmax(dim=-1)
-            sampled_C = student_logp_CV.detach().gather(-1, ids_C.unsqueeze(-1)).squeeze(-1)
-            return objective(student_logp_CV, teacher_logp_CV), sampled_C
-
-        with torch.no_grad():
-            teacher_NH, _ = before_kept(teacher, sequences)
-        student_NH, ids_N = before_kept(student, sequences)
-        loss_N, logp_N = in_chunks(of_chunk, student_NH, teacher_NH, ids_N, chunk_tokens=self._chunk_tokens)
-        return logp_N, TokenLoss(loss_N=loss_N)
-
     def _move(self, rate: float) -> float:
-        norm = torch.nn.utils.clip_grad_norm_(self._masters.parameters, self._settings.largest_gradient_norm)
-        if not math.isfinite(gradient_norm := float(norm)):
-            self._optimizer.zero_grad(set_to_none=True)
-            raise AnswerIsNo(f"the gradient norm is {gradient_norm}: nothing was updated; lower optimizer.lr")
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        self._masters.publish()
-        return gradient_norm
+        if not math.isfinite(norm := float(self._optimizer.norm())):
+            self._optimizer.forget_gradients()
+            raise AnswerIsNo(f"the gradient norm is {norm}: nothing was updated; lower optimizer.lr")
+        # as torch's clip: what guards against a norm of 0 stands in every step
+        self._optimizer.step(rate=rate, scale=min(1.0, self._settings.largest_gradient_norm / (norm + 1e-6)))
+        return norm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,16 +219,6 @@ class _Share:
         """Tokens that are learned from."""
         return sum(one.trained_tokens for one in self.scored)
 
-    def part(self, indices: Sequence[int]) -> "_Share":
-        """Some of them."""
-        old = None if self.old_logp is None else [self.old_logp[index] for index in indices]
-        return _Share(scored=[self.scored[index] for index in indices], old_logp=old)
-
-
-def _weighted(loss_N: torch.Tensor, weight_N: torch.Tensor) -> torch.Tensor:
-    """The sum; a token of weight 0 has no say, whatever its gradient."""
-    return torch.where(weight_N > 0, loss_N * weight_N, torch.zeros_like(loss_N)).sum()
-
 
 def _check_scores(scored: Sequence[ScoredRollout]) -> None:
     """A clamp would make an infinite score a finite loss, so scores are checked by themselves (faults E15, E45)."""
@@ -283,11 +231,13 @@ def _check_scores(scored: Sequence[ScoredRollout]) -> None:
         )
 
 
-def _check_finite(token_loss: TokenLoss, scored: Sequence[ScoredRollout]) -> None:
-    bad_N = ~torch.isfinite(token_loss.loss_N.detach())
-    if bool(bad_N.any()):
-        ends = accumulate(len(one.rollout.token_ids) for one in scored)
-        bad = bad_N.nonzero().flatten()
-        found = torch.searchsorted(torch.tensor([*ends], device=bad.device), bad, right=True).tolist()
-        rows = sorted({scored[index].rollout.prompt.row for index in found})
-        raise AnswerIsNo(f"the loss is not finite on rows {rows}: nothing was updated; lower optimizer.lr")
+def _check_finite(parts: Sequence[Part], seen: Sequence[Seen]) -> None:
+    finite = torch.stack([torch.isfinite(one.loss_N).all() for one in seen])
+    if bool(finite.all()):
+        return
+    rows = set()
+    for part, one in zip(parts, seen, strict=True):
+        for scored, loss_T in zip(part.scored, one.loss_N.split(part.sequences.responses), strict=True):
+            if not bool(torch.isfinite(loss_T).all()):
+                rows.add(scored.rollout.prompt.row)
+    raise AnswerIsNo(f"the loss is not finite on rows {sorted(rows)}: nothing was updated; lower optimizer.lr")
