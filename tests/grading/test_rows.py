@@ -87,6 +87,7 @@ def test_a_second_grader_stands_beside_the_first_and_decides_nothing(tmp_path):
         ('{"id": "a", "response": "x", "gold": 5}', "gold = 5 is not text; put it in quotes"),
         ('{"id": "a", "response": "x", "gold": "5", "cut_short": 1}', "cut_short = 1 is neither true nor false"),
         ("[" * 100_000, "is not JSON"),
+        ('{"id": "a", "response": "x", "gold": "1", "gold": "2"}', "the key 'gold' stands there twice"),
     ],
 )
 def test_a_bad_line_is_named_before_anything_is_graded(tmp_path, line, says):
@@ -99,9 +100,10 @@ def test_a_bad_line_is_named_before_anything_is_graded(tmp_path, line, says):
 
 def test_bytes_that_are_no_text_are_named_too(tmp_path):
     path = tmp_path / "in.jsonl"
-    path.write_bytes(b'{"id": "\xff", "response": "x", "gold": "5"}\n')
-    with pytest.raises(AskedWrongly, match="line 1 is not JSON"), opened(path):
-        pass
+    for start in (b'{"id": "\xff', b'\xff\xfe{"id": "'):  # the second is the mark of another encoding
+        path.write_bytes(start + b'", "response": "x", "gold": "5"}\n')
+        with pytest.raises(AskedWrongly, match="line 1 is not JSON: 'utf-8' codec"), opened(path):
+            pass
 
 
 def test_an_id_names_one_response(tmp_path):

@@ -135,7 +135,7 @@ def _file(path: Path) -> IO[bytes]:
 
 def _row(line: bytes, *, place: str) -> Row:
     try:
-        values = json.loads(line)
+        values = json.loads(line.decode("utf-8"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise AskedWrongly(f"{place} is not JSON: {error}") from error
     if not isinstance(values, dict):
@@ -152,6 +152,15 @@ def _row(line: bytes, *, place: str) -> Row:
     if not isinstance(cut_short, bool):
         raise AskedWrongly(f"{place}: cut_short = {_shown(cut_short)} is neither true nor false")
     return Row(id=values["id"], response=values["response"], gold=values["gold"], cut_short=cut_short)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object; a key that stands there twice would be read as its last value alone."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
+    return found
 
 
 def _shown(value: object) -> str:

@@ -71,7 +71,8 @@ def _same_relations(answer: Node, gold: Node, arithmetic: Arithmetic) -> bool:
     answer, gold = _ascending(answer), _ascending(gold)
     if answer.operators != gold.operators:
         return False
-    if len(answer.operators) == 1 and gold.operators != ("in",):
+    speak_of_something = variables(answer) and variables(gold)  # 1 = 2 and 3 = 4 are both false, and not the same
+    if len(answer.operators) == 1 and gold.operators != ("in",) and speak_of_something:
         one, other = _difference(answer), _difference(gold)
         return arithmetic.proportional(one, other, positive=gold.operators[0] in {"<", "<="})
     pairs = zip(answer.members, gold.members, strict=True)
