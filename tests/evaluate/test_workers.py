@@ -42,6 +42,7 @@ def drawing_settings(**changes: Any) -> DrawingSettings:
         "sampling": ASKED.benchmark.sampling,
         "seeds": ASKED.benchmark.seeds,
         "largest_batch": 8,
+        "engine": "auto",
     }
     return DrawingSettings(**(values | changes))
 

@@ -1,5 +1,6 @@
 """The memory of a run, by part: against what was worked out by hand, and against what torch really holds."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,16 +128,24 @@ def test_a_layer_keeps_what_autograd_saves_of_it(
 
 
 def test_the_kv_cache_of_the_reference_is_28_672_bytes_a_token(make_recipe) -> None:
-    """Objectives, section 7: 1.75 GiB for 8 × 8,192. One layer more is counted, which is copied when it grows."""
+    """Objectives, section 7: 1.75 GiB for 8 × 8,192. The plain sampler's grows by copies: one layer more."""
     shape = Shape(
         layers=28, hidden=1536, inner=8960, heads=12, kv_heads=2, head_size=128, rows=151_936, context_tokens=131_072
     )
     load = Load(sequence_tokens=8_192, sequences=8, sampled_at_once=8, micro_batch_tokens=8_192, chunk_tokens=128)
-    recipe = make_recipe("student.dtype=bfloat16")
     known = Found(folder=None, fault=None, parameters=REFERENCE, shape=shape)
-    parts = memory_parts(recipe, load, device="cuda", student=known, teacher=known)
-    cache = next(part.bytes for part in parts if part.name == "KV cache")
-    assert cache * 28 / 29 == 28_672 * 8 * 8_192 == 1.75 * GIB
+
+    def cache(engine: str, device: str, *, tokens: int = 8_192) -> tuple[int, str]:
+        recipe = make_recipe("student.dtype=bfloat16", f"machine.engine={engine}")
+        asked = replace(load, sequence_tokens=tokens)
+        parts = memory_parts(recipe, asked, device=device, student=known, teacher=known)
+        return next((part.bytes, part.phase) for part in parts if part.name == "KV cache")
+
+    size = 28_672 * 8 * 8_192
+    assert size == 1.75 * GIB
+    assert cache("plain", "cuda") == cache("auto", "cpu") == (size * 29 // 28, "sample")
+    assert cache("auto", "cuda") == (size, "always")
+    assert cache("auto", "cuda", tokens=8_192 - 63) == (size, "always")  # in whole pages of 64
 
 
 @pytest.mark.parametrize(
@@ -145,7 +154,7 @@ def test_the_kv_cache_of_the_reference_is_28_672_bytes_a_token(make_recipe) -> N
         ([], 4, 72, 72),  # 4 sequences of 10 + 8
         (["machine.micro_batch_tokens=40"], 4, 40, 40),
         (["machine.micro_batch_tokens=4"], 4, 18, 18),  # a longer one goes alone
-        (["rollouts.largest_batch=3", "machine.head_chunk_tokens=16"], 2, 72, 16),  # whole prompts at a time
+        (["rollouts.largest_batch=3", "machine.head_chunk_tokens=16"], 3, 72, 16),
         (["rollouts.largest_batch=1"], 1, 72, 72),
     ],
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from opd.models.plain import PlainSampler
+from opd.models.engine.sampler import EngineSampler
 from opd.records.errors import AnswerIsNo
 from opd.records.rollouts import Prompt, StopReason
 from opd.train.rehearsal import longest_prompts, rehearse
@@ -72,7 +72,7 @@ def test_memory_that_runs_out_is_said_with_the_step_and_the_phase(
     make_recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """E48: it shows in the second step, and the message says where and what to lower."""
-    real = PlainSampler.sample
+    real = EngineSampler.sample
     calls = []
 
     def sample(self, prompts, *, seeds):
@@ -81,7 +81,7 @@ def test_memory_that_runs_out_is_said_with_the_step_and_the_phase(
             raise torch.OutOfMemoryError("no more")
         return real(self, prompts, seeds=seeds)
 
-    monkeypatch.setattr(PlainSampler, "sample", sample)
+    monkeypatch.setattr(EngineSampler, "sample", sample)
     with pytest.raises(AnswerIsNo, match=r"step 2 of the rehearsal, phase sample; lower machine\.micro_batch_tokens"):
         rehearse(make_recipe(), place=tmp_path)
     assert [path for path in tmp_path.iterdir() if path.name.startswith(".rehearsal")] == []

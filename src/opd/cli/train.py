@@ -49,6 +49,7 @@ def train(recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], qu
     if not quiet:
         for note in said:
             click.echo(note, err=True)
+        click.echo(f"sampler: {parts.sampled_by}", err=True)
         if start:
             click.echo(f"going on after step {start.step}", err=True)
     board = TrainBoard(total_steps=settings.budget.steps, quiet=quiet)

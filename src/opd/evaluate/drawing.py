@@ -19,7 +19,7 @@ from opd.models.chat import check_fits
 from opd.models.interfaces import Sampler, Sampling
 from opd.models.load import LanguageModel, load_model
 from opd.models.machine import describe
-from opd.models.plain import PlainSampler
+from opd.models.samplers import EngineChoice, choose_sampler
 from opd.records.generation_table import Generation, Making, generations_path, write_generations
 from opd.records.rollouts import Prompt
 from opd.records.settings import Settings
@@ -97,15 +97,16 @@ class DrawingSettings(Settings):
     sampling: Sampling
     seeds: tuple[int, ...]
     largest_batch: int
+    engine: EngineChoice
 
     def load(self, longest: Sequence[Prompt]) -> OwnDrawing:
         """The model, loaded to draw in this process; `AskedWrongly` when it can't be, or a prompt doesn't fit it."""
         torch.set_num_threads(self.threads)
         model = load_model(Path(self.model), dtype=self.dtype, device=self.device)
         check_fits(model, longest, limit_tokens=self.sampling.limit_tokens)
-        sampler = PlainSampler(model, self.sampling, largest_batch=self.largest_batch)
-        machine = describe(self.device) | {"engine": "plain", "largest_batch": str(self.largest_batch)}
-        return OwnDrawing(model, sampler, seeds=self.seeds, machine=machine)
+        chosen = choose_sampler(model, self.sampling, engine=self.engine, largest_batch=self.largest_batch)
+        machine = describe(self.device) | {"sampler": chosen.said, "largest_batch": str(self.largest_batch)}
+        return OwnDrawing(model, chosen.sampler, seeds=self.seeds, machine=machine)
 
     @contextmanager
     def open(self, jobs: Sequence[Job]) -> Iterator[Drawing]:

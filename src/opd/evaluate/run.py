@@ -179,6 +179,7 @@ def _drawing_settings(asked: Evaluation, path: Path) -> DrawingSettings:
         sampling=benchmark.sampling,
         seeds=benchmark.seeds,
         largest_batch=machine.largest_batch,
+        engine=machine.engine,
     )
 
 

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from opd.evaluate.benchmark import Benchmark
 from opd.evaluate.judges.settings import JudgeSettings
+from opd.models.samplers import EngineChoice
 from opd.records.errors import AskedWrongly
 from opd.records.settings import Settings
 
@@ -21,6 +22,8 @@ class EvaluationMachine(Settings):
     """CPU threads of each worker."""
     largest_batch: Annotated[int, Field(gt=0, le=65_536)] = 256
     """Most sequences that are sampled at once."""
+    engine: EngineChoice = "auto"
+    """What samples: `engine`, `plain` (transformers' own forward, slow), or `auto`: the engine where it fits."""
     workers: Annotated[int, Field(gt=0, le=1_024)] = 1
     """Processes that sample side by side, each with the whole model: one a GPU, or so many on the CPU."""
 

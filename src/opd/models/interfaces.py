@@ -23,13 +23,15 @@ class Sampling(Settings):
     """Smallest set of tokens that holds this probability; 1: all of them."""
     top_k: Annotated[int, Field(ge=0)] = 0
     """The k likeliest tokens; 0: all of them."""
+    min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Tokens at least this share as likely as the likeliest; 0: all of them."""
     limit_tokens: PositiveInt
     """Cap on new tokens."""
 
     @property
     def full_support(self) -> bool:
         """Whether every token can be drawn, so that the samples come from the policy that is scored."""
-        return self.top_p == 1.0 and self.top_k == 0
+        return self.top_p == 1.0 and self.top_k == 0 and self.min_p == 0.0
 
 
 class Sampler(Protocol):

@@ -10,6 +10,7 @@ The log-probability that comes back with a token is that of the distribution tha
 """
 
 import inspect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,9 +19,10 @@ import torch
 from transformers import DynamicCache
 
 from opd.models.chat import check_fits
+from opd.models.head import HEAD_CHUNK_TOKENS, head_logits
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
-from opd.models.logprobs import HEAD_CHUNK_TOKENS, head_logits, token_logp
+from opd.models.logprobs import token_logp
 from opd.models.noise import draw, uniforms
 from opd.models.sequences import micro_batches, packed
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
@@ -66,13 +68,14 @@ class PlainSampler:
         hidden_BH = decoder.repeat(decoder.prefill(), len(seeds))
         everyone = list(running)
         for position in range(self._sampling.limit_tokens):
-            logp_BV = sampling_logp(head_logits(self._model, hidden_BH), self._sampling)
+            raw_logp_BV = raw_logp(head_logits(self._model, hidden_BH), self._sampling)
+            logp_BV = raw_logp_BV if self._sampling.full_support else cut(raw_logp_BV, self._sampling)
             uniform_B = torch.stack([one.uniforms[position] for one in running])
             token_B = draw(logp_BV.exp(), uniform_B)
-            chosen_B = logp_BV.gather(-1, token_B.unsqueeze(-1)).squeeze(-1)
-            tokens = token_B.tolist()
-            for one, token, logp in zip(running, tokens, chosen_B.tolist(), strict=True):
-                one.take(token, logp, stops=token in self._model.stop_ids)
+            chosen_B1, raw_B1 = (one.gather(-1, token_B.unsqueeze(-1)) for one in (logp_BV, raw_logp_BV))
+            tokens, logps, raw_logps = token_B.tolist(), chosen_B1.flatten().tolist(), raw_B1.flatten().tolist()
+            for one, token, logp, raw in zip(running, tokens, logps, raw_logps, strict=True):
+                one.take(token, logp, raw, stops=token in self._model.stop_ids)
             alive = [index for index, one in enumerate(running) if not one.stopped]
             if not alive or position + 1 == self._sampling.limit_tokens:
                 break
@@ -81,7 +84,7 @@ class PlainSampler:
                 token_B = token_B[alive]
                 decoder.keep(alive)
             hidden_BH = decoder.step(token_B)
-        return [one.rollout(self._version) for one in everyone]
+        return [one.rollout(self._version, cut=not self._sampling.full_support) for one in everyone]
 
     def _noise(self, prompt: Prompt, seed: int) -> torch.Tensor:
         limit = self._sampling.limit_tokens
@@ -108,28 +111,40 @@ class PlainScorer:
     @torch.no_grad()
     def score(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
         """Each rollout with the model's log-probability (nats) of its tokens; see `Scorer`."""
-        scored: dict[int, ScoredRollout] = {}
-        for group in micro_batches(rollouts, largest_tokens=self._largest_tokens, packs=self._model.packs):
-            together = [rollouts[index] for index in group]
-            sequences = packed(together, device=self._model.device)
+        groups = micro_batches(rollouts, largest_tokens=self._largest_tokens, packs=self._model.packs)
+        rows = [packed([rollouts[index] for index in group], device=self._model.device) for group in groups]
+        found: dict[int, torch.Tensor] = {}  # on the device, so that nothing waits until all is handed over
+        for group, sequences in zip(groups, rows, strict=True):
             logp_N = token_logp(
                 self._model, sequences, temperature=self._temperature, chunk_tokens=self._chunk_tokens
             )
-            for index, rollout, logp_T in zip(group, together, logp_N.split(sequences.responses), strict=True):
-                scored[index] = ScoredRollout(rollout=rollout, teacher_logp=_finite(rollout, logp_T))
-        return [scored[index] for index in range(len(rollouts))]
+            found |= zip(group, logp_N.split(sequences.responses), strict=True)
+        return [
+            ScoredRollout(rollout=rollout, teacher_logp=_finite(rollout, found[index]))
+            for index, rollout in enumerate(rollouts)
+        ]
 
 
 def sampling_logp(logits_BV: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """logp_BV of the distribution that is sampled from: scaled, cut to top-k and top-p, renormalised."""
-    logp_BV = (logits_BV / sampling.temperature).log_softmax(dim=-1)
-    if sampling.full_support:
-        return logp_BV
+    """logp_BV of the distribution that is sampled from: scaled, cut to top-k, top-p and min-p, renormalised."""
+    logp_BV = raw_logp(logits_BV, sampling)
+    return logp_BV if sampling.full_support else cut(logp_BV, sampling)
+
+
+def raw_logp(logits_BV: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """logp_BV of softmax(logits / temperature), with nothing cut."""
+    return (logits_BV / sampling.temperature).log_softmax(dim=-1)
+
+
+def cut(logp_BV: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """logp_BV of what top-k, top-p and min-p all leave, renormalised; each is asked of the whole distribution."""
     ordered_BV, order_BV = logp_BV.sort(dim=-1, descending=True, stable=True)
     before_BV = ordered_BV.exp().cumsum(dim=-1) - ordered_BV.exp()  # probability of the likelier tokens
-    dropped_BV = before_BV >= sampling.top_p
+    dropped_BV = before_BV >= (sampling.top_p if sampling.top_p < 1 else torch.inf)  # rounded, a sum reaches 1
     if sampling.top_k:
         dropped_BV[:, sampling.top_k :] = True
+    if sampling.min_p:
+        dropped_BV |= ordered_BV < ordered_BV[:, :1] + math.log(sampling.min_p)
     dropped_BV[:, 0] = False
     dropped_BV = torch.zeros_like(dropped_BV).scatter(-1, order_BV, dropped_BV)
     return logp_BV.masked_fill(dropped_BV, -torch.inf).log_softmax(dim=-1)
@@ -144,20 +159,23 @@ class _Running:
     uniforms: torch.Tensor
     token_ids: list[int] = field(default_factory=list)
     logp: list[float] = field(default_factory=list)
+    raw_logp: list[float] = field(default_factory=list)
     stopped: bool = False
 
-    def take(self, token: int, logp: float, *, stops: bool) -> None:
+    def take(self, token: int, logp: float, raw_logp: float, *, stops: bool) -> None:
         if not self.stopped:
             self.token_ids.append(token)
             self.logp.append(logp)
+            self.raw_logp.append(raw_logp)
             self.stopped = stops
 
-    def rollout(self, version: int) -> Rollout:
+    def rollout(self, version: int, *, cut: bool) -> Rollout:
         return Rollout(
             prompt=self.prompt,
             sample=self.sample,
             token_ids=tuple(self.token_ids),
             logp=tuple(self.logp),
+            raw_logp=tuple(self.raw_logp) if cut else None,
             stop=StopReason.EOS if self.stopped else StopReason.LENGTH,
             policy_version=version,
         )

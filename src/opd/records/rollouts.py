@@ -46,10 +46,12 @@ class Rollout:
     logp: tuple[float, ...]  # nats, one for each token id, of the distribution that it was sampled from
     stop: StopReason
     policy_version: int = 0  # updates that the sampler's weights had seen
+    raw_logp: tuple[float, ...] | None = None  # nats, before top-k, top-p and min-p cut; null: nothing was cut
 
     def __post_init__(self) -> None:
-        if len(self.logp) != len(self.token_ids):
-            raise ValueError(f"{len(self.token_ids)} token ids but {len(self.logp)} log-probabilities")
+        for values in (self.logp, self.token_ids if self.raw_logp is None else self.raw_logp):
+            if len(values) != len(self.token_ids):
+                raise ValueError(f"{len(self.token_ids)} token ids but {len(values)} log-probabilities")
         if not self.token_ids:
             raise ValueError(f"the rollout of row {self.prompt.row} has no tokens")
 

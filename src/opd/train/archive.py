@@ -75,7 +75,7 @@ class Archive:
             rows_seen=rows_seen,
             rows=parts.order.rows,
             checkpoints=tuple(path.name for path in self._checkpoints.complete()),
-            machine=describe(parts.device),
+            machine=describe(parts.device) | {"sampler": parts.sampled_by},
             resumed_from=self._resumed_from,
             best=tuple(path.name for path in self._checkpoints.best(self._means())),
             student=digest(parts.origins.student),

@@ -1,7 +1,7 @@
 """What a run holds in memory, counted before anything is loaded.
 
     always    weights, masters, AdamW's moments, the teacher, what the libraries take
-    sample    KV cache, one row of logits a sequence
+    sample    KV cache (always, where the engine keeps it: on a GPU), one row of logits a sequence
     score     the teacher's forward pass over a micro-batch, a chunk of its head
     update    gradients, what the backward pass needs of a micro-batch, a chunk of the heads
 
@@ -19,6 +19,7 @@ from typing import Any, Literal
 from pydantic import NonNegativeInt
 
 from opd.models.adapters import LoraSettings
+from opd.models.engine.sampler import PAGE_TOKENS
 from opd.models.load import find_model
 from opd.models.weights import parameters_in
 from opd.records.errors import AskedWrongly
@@ -77,12 +78,11 @@ def load_of(recipe: Recipe, *, prompt_tokens: int) -> Load:
     asked, machine = recipe.rollouts, recipe.machine
     sequences = asked.prompts_per_step * asked.per_prompt
     longest = prompt_tokens + asked.limit_tokens
-    prompts_at_once = min(asked.prompts_per_step, max(1, asked.largest_batch // asked.per_prompt))
     positions = max(longest, min(machine.micro_batch_tokens, sequences * longest))  # a longer one goes alone
     return Load(
         sequence_tokens=longest,
         sequences=sequences,
-        sampled_at_once=prompts_at_once * min(asked.per_prompt, asked.largest_batch),
+        sampled_at_once=min(asked.largest_batch, sequences),
         micro_batch_tokens=positions,
         chunk_tokens=min(machine.head_chunk_tokens, positions),
     )
@@ -127,7 +127,8 @@ def memory_parts(recipe: Recipe, load: Load, *, device: str, student: Found, tea
         parts.append(Part(name="teacher's weights", bytes=teacher_width * teacher.parameters))
     if student.shape is not None:
         matrices = HEAD_MATRICES[isinstance(recipe.objective, Divergence)]
-        parts += _sampling(student.shape, load, width=width)
+        keeps = device == "cuda" and recipe.machine.engine != "plain"
+        parts += _sampling(student.shape, load, width=width, keeps=keeps)
         parts += _updating(recipe, student.shape, load, matrices=matrices)
     if teacher.shape is not None:
         parts += _scoring(teacher.shape, load, width=teacher_width)
@@ -218,11 +219,14 @@ def _trained(dtype: str, parameters: int, trained: int) -> list[Part]:
     return parts
 
 
-def _sampling(shape: Shape, load: Load, *, width: int) -> list[Part]:
-    """A layer's keys or values are copied when they grow, so one more layer counts."""
-    of_layer = load.sampled_at_once * load.sequence_tokens * 2 * shape.kv_heads * shape.head_size * width
+def _sampling(shape: Shape, load: Load, *, width: int, keeps: bool) -> list[Part]:
+    """The engine keeps its cache, in whole pages; in the plain sampler's a layer is copied when it grows."""
+    tokens, layers = load.sequence_tokens, shape.layers + 1
+    if keeps:
+        tokens, layers = -(-tokens // PAGE_TOKENS) * PAGE_TOKENS, shape.layers
+    of_layer = load.sampled_at_once * tokens * 2 * shape.kv_heads * shape.head_size * width
     return [
-        Part(name="KV cache", bytes=(shape.layers + 1) * of_layer, phase="sample"),
+        Part(name="KV cache", bytes=layers * of_layer, phase="always" if keeps else "sample"),
         Part(name="logits of a position", bytes=load.sampled_at_once * shape.rows * LOGIT_BYTES, phase="sample"),
     ]
 

@@ -25,7 +25,8 @@ from opd.models.interfaces import Sampler, Sampling, Scorer
 from opd.models.layers import compile_layers, recompute_layers
 from opd.models.load import LanguageModel, find_model, load_model
 from opd.models.machine import choose_device
-from opd.models.plain import PlainSampler, PlainScorer
+from opd.models.plain import PlainScorer
+from opd.models.samplers import EngineChoice, choose_sampler
 from opd.records.errors import AskedWrongly
 from opd.records.files import sha256
 from opd.records.places import locate
@@ -142,6 +143,8 @@ class MachineSettings(Settings):
     """Positions of one forward and backward pass; a longer rollout has one to itself."""
     head_chunk_tokens: Annotated[int, Field(gt=0, le=1 << 24)] = 128
     """Tokens whose logits exist at once."""
+    engine: EngineChoice = "auto"
+    """What samples: `engine`, `plain` (transformers' own forward, slow), or `auto`: the engine where it fits."""
     recompute_layers: bool = False
     """Gradient checkpointing: a layer keeps only its input and runs again in the backward pass."""
     compile: bool = False
@@ -218,6 +221,7 @@ class Parts:
     prompts: list[Prompt]
     order: PromptOrder
     sampler: Sampler
+    sampled_by: str  # which sampler it is; with the reason where it is not the engine
     scorer: Scorer
     reward: Reward | None
     updater: Updater
@@ -254,11 +258,13 @@ def build(recipe: Recipe, *, began_with: Origins | None = None) -> Parts:
     rollouts, machine = recipe.rollouts, recipe.machine
     for model in (student, teacher):
         check_fits(model, prompts, limit_tokens=rollouts.limit_tokens)
+    chosen = choose_sampler(student, rollouts.sampling, engine=machine.engine, largest_batch=rollouts.largest_batch)
     return Parts(
         student=student,
         prompts=prompts,
         order=PromptOrder(rows=len(prompts), seed=recipe.order_seed),
-        sampler=PlainSampler(student, rollouts.sampling, largest_batch=rollouts.largest_batch),
+        sampler=chosen.sampler,
+        sampled_by=chosen.said,
         scorer=PlainScorer(
             teacher,
             temperature=rollouts.temperature,

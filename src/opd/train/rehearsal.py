@@ -15,7 +15,7 @@ import torch
 from pydantic import NonNegativeFloat, PositiveInt
 
 from opd.models.machine import peak_bytes
-from opd.models.plain import PlainSampler
+from opd.models.samplers import choose_sampler
 from opd.records.errors import AnswerIsNo
 from opd.records.files import whole
 from opd.records.rollout_table import table_path, write_table
@@ -101,10 +101,10 @@ def _step(recipe: Recipe, parts: Parts, step: int, phases: Phases) -> list[Score
     """A step as the loop makes it, but of rollouts that only the limit ends, all of whose tokens are trained."""
     asked = recipe.rollouts
     endless = replace(parts.student, stop_ids=frozenset())
-    sampler = PlainSampler(endless, asked.sampling, largest_batch=asked.largest_batch)
+    chosen = choose_sampler(endless, asked.sampling, engine=recipe.machine.engine, largest_batch=asked.largest_batch)
     prompts = longest_prompts(parts.prompts, asked.prompts_per_step, epoch=step * len(parts.prompts))
     with phases.phase("sample"):
-        rollouts = sampler.sample(prompts, seeds=rollout_seeds(recipe.seed, count=asked.per_prompt))
+        rollouts = chosen.sampler.sample(prompts, seeds=rollout_seeds(recipe.seed, count=asked.per_prompt))
     with phases.phase("score"):
         scored = parts.scorer.score(rollouts)
     if parts.reward is not None:

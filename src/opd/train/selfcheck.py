@@ -7,6 +7,7 @@ nothing. The identities of the objectives are in `identities.py`; here are those
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from opd.models.chat import prompt_ids
 from opd.models.interfaces import Sampler, Sampling, Scorer
 from opd.models.load import LanguageModel, find_model, load_model, load_tokenizer
 from opd.models.plain import PlainSampler, PlainScorer
+from opd.models.samplers import choose_sampler
 from opd.records.errors import AskedWrongly
 from opd.records.files import sha256
 from opd.records.places import locate
@@ -45,12 +47,15 @@ CANARY_LOGP = (  # by plain transformers in float64
 def self_check(device: str, *, expected_digests: Mapping[str, str]) -> list[Check]:
     """Every check, the identities first; those of models run on this device."""
     student, teacher = (_model(name, "float32", device) for name in (STUDENT, TEACHER))
-    rollouts = sampled(PlainSampler(student, Sampling(limit_tokens=LIMIT_TOKENS)), student)
+    sampling = Sampling(limit_tokens=LIMIT_TOKENS)
+    chosen = choose_sampler(student, sampling, engine="auto", largest_batch=256)
+    rollouts = sampled(chosen.sampler, student)
     return [
         shipped_files(expected_digests),
         *identity_checks(),
         *(template_lint(load_tokenizer(find_model(name)), name=name) for name in (STUDENT, TEACHER)),
         canary(PlainScorer(teacher), teacher),
+        same_draws(rollouts, sampled(PlainSampler(student, sampling), student), said=chosen.said, device=device),
         sampler_gap(PlainScorer(student), rollouts),
         micro_batches(lambda: _model(STUDENT, "float64", device), PlainScorer(teacher).score(rollouts)),
         identity_teacher(lambda: _model(STUDENT, "float64", device), rollouts),
@@ -102,6 +107,24 @@ def canary(scorer: Scorer, teacher: LanguageModel) -> Check:
 def sampled(sampler: Sampler, model: LanguageModel) -> list[Rollout]:
     """Answers to the problems of this file."""
     return sampler.sample(_prompts(model), seeds=SEEDS)
+
+
+def same_draws(ours: Sequence[Rollout], plain: Sequence[Rollout], *, said: str, device: str) -> Check:
+    """The sampler that a run takes, against transformers' own forward: how often a next token differs.
+
+    Other kernels round otherwise, and on a GPU a rounded distribution now and then gives another token.
+    """
+    pairs = [(one.token_ids, other.token_ids) for one, other in zip(ours, plain, strict=True)]
+    alike = sum(
+        1 for one, other in pairs for _ in takewhile(lambda ids: ids[0] == ids[1], zip(one, other, strict=False))
+    )
+    differing = sum(one != other for one, other in pairs)
+    return Check(
+        name="sampler",
+        looked_at=f"{said}; {alike + differing} tokens beside those of the plain sampler",
+        number=differing / (alike + differing),
+        at_most=0 if device == "cpu" else 0.02,
+    )
 
 
 def sampler_gap(scorer: Scorer, rollouts: Sequence[Rollout]) -> Check:

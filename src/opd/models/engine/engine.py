@@ -1,0 +1,139 @@
+"""The engine: requests in, tokens out, a window of decode steps at a time.
+
+    submit ──► wait ──► turn: pages, rows ──► copies and prefill ──► the board is written
+                  ▲                                                        │
+                  └──── ended and preempted ◄── the board is read ◄── W decode steps
+
+Between two looks at the board the host does nothing but start steps, so a device is never waited for inside a
+window. Its state is that of the requests; pages and board can be dropped at any time and are made anew from them.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+
+from opd.models.engine.board import BROKEN, NONE
+from opd.models.engine.operations import Operations
+from opd.models.engine.prefill import Span, prefill
+from opd.models.engine.requests import Request, State
+from opd.models.engine.room import Room
+from opd.models.engine.schedule import Entry, Schedule
+from opd.models.engine.step import Step
+
+
+class Engine:
+    """Draws tokens for many requests at once, in one room."""
+
+    def __init__(
+        self, room: Room, ops: Operations, step: Step, *, chunk_tokens: int, stop_ids: frozenset[int]
+    ) -> None:
+        self._room = room
+        self._ops = ops
+        self._step = step
+        self._chunk_tokens = chunk_tokens
+        self._stop_ids = stop_ids
+        self._window = room.size.window
+        self._schedule = Schedule(room.size)
+        self._nobody_behind = 0  # rows of the board from here on have no sequence
+        self.steps = 0  # decode steps so far
+
+    @property
+    def schedule(self) -> Schedule:
+        """What waits and what runs."""
+        return self._schedule
+
+    def submit(self, requests: Iterable[Request]) -> None:
+        """They wait, in this order."""
+        self._schedule.add(requests)
+
+    def cancel(self, requests: Iterable[Request]) -> None:
+        """They draw nothing more; those that have ended stay as they are."""
+        for request in requests:
+            self._schedule.cancel(request)
+
+    def forget(self) -> None:
+        """Nothing that was computed is kept: the weights have changed. What ran starts again from its tokens."""
+        self._schedule.preempt_all()
+
+    def window(self) -> None:
+        """Every running request has up to a window's tokens more; those that wait have entered while there was room.
+
+        Raises `FloatingPointError` when a distribution was not finite, from which nothing can be drawn.
+        """
+        moves, entries = self._schedule.turn()
+        self._room.pools.copy(moves)
+        self._cache(entries)
+        running = self._schedule.running
+        if not running:
+            return
+        self._write(running)
+        times = min(self._window, max(request.left_tokens for request in running))
+        longest = max(request.tokens for request in running)
+        most = max(request.most_tokens for request in running) - 1  # what is drawn last is never stored
+        for tick in range(times):
+            self._step(len(running), min(longest + tick, most))
+        self.steps += times
+        self._read(running, times)
+
+    def _cache(self, entries: Sequence[Entry]) -> None:
+        """Who entered has keys and values of all tokens but the newest; siblings' copies wait for the siblings."""
+        spans = [(entry, _span(entry)) for entry in entries]
+        self._prefill([span for entry, span in spans if not entry.cached_tokens])
+        self._room.pools.copy([entry.copied for entry in entries if entry.copied is not None])
+        self._prefill([span for entry, span in spans if entry.cached_tokens])
+
+    def _prefill(self, spans: Sequence[Span]) -> None:
+        prefill(self._room, self._ops, [span for span in spans if span.ids], chunk_tokens=self._chunk_tokens)
+
+    def _write(self, running: Sequence[Request]) -> None:
+        """The board says what the host knows: one row a running request, none behind."""
+        board, nobodys = self._room.board, self._room.pools.nobodys
+        rows, width = len(running), board.table_BM.shape[1]
+        behind = slice(rows, max(rows, self._nobody_behind))
+        board.active_B[behind] = False
+        board.position_B[behind] = 0
+        board.table_BM[behind] = nobodys
+        self._nobody_behind = rows
+        table = np.full((rows, width), nobodys, dtype=np.int32)
+        noise = np.zeros((rows, self._window))
+        for row, request in enumerate(running):
+            table[row, : len(request.pages)] = request.pages
+            drawn = len(request.token_ids)
+            ahead = request.uniforms_T[drawn : drawn + self._window]
+            noise[row, : len(ahead)] = ahead
+        numbers = np.array([(one.newest_id, one.tokens - 1, one.left_tokens) for one in running])
+        some = board.first(rows)
+        for target, values in zip((some.ids_B, some.position_B, some.left_B), numbers.T, strict=True):
+            target.copy_(torch.from_numpy(np.ascontiguousarray(values)))
+        some.table_BM.copy_(torch.from_numpy(table))
+        some.uniform_BW.copy_(torch.from_numpy(noise))
+        some.active_B.fill_(True)
+        board.tick.zero_()
+
+    def _read(self, running: Sequence[Request], times: int) -> None:
+        some = self._room.board.first(len(running))
+        columns = (some.token_BW, some.logp_BW, some.raw_logp_BW)
+        drawn = [column_BW[:, :times].tolist() for column_BW in columns]
+        for request, tokens, logp, raw_logp in zip(running, *drawn, strict=True):
+            self._take(request, tokens, logp, raw_logp)
+
+    def _take(self, request: Request, tokens: list[int], logp: list[float], raw_logp: list[float]) -> None:
+        if BROKEN in tokens:
+            raise FloatingPointError(
+                f"{request.name}: the probabilities of token {len(request.token_ids) + tokens.index(BROKEN)} are not "
+                "finite: weights or activations overflow; look at the learning rate and the dtype"
+            )
+        count = tokens.index(NONE) if NONE in tokens else len(tokens)
+        request.token_ids += tokens[:count]
+        request.logp += logp[:count]
+        request.raw_logp += raw_logp[:count]
+        if request.token_ids[-1] in self._stop_ids:
+            request.state = State.STOPPED
+        elif not request.left_tokens:
+            request.state = State.LIMITED
+
+
+def _span(entry: Entry) -> Span:
+    request, start = entry.request, entry.cached_tokens
+    return Span(ids=request.ids(start, request.tokens - 1), start=start, pages=request.pages)

@@ -1,0 +1,152 @@
+"""The engine as a `Sampler`: rollouts of prompts and seeds, with the noise of `models/noise.py`.
+
+The same seeds give the tokens that `PlainSampler` gives, up to rounding, whatever the number of rows, the size of
+the pages, and whoever is sampled at the same time.
+"""
+
+from collections.abc import Sequence
+
+from opd.models.chat import check_fits
+from opd.models.engine.engine import Engine
+from opd.models.engine.graphs import ways_on_cuda
+from opd.models.engine.mixer import PreparedStep
+from opd.models.engine.operations import TORCH, Operations
+from opd.models.engine.requests import Request, State
+from opd.models.engine.room import Room, Size
+from opd.models.engine.shape import misfit
+from opd.models.engine.step import Step, decode_step
+from opd.models.interfaces import Sampling
+from opd.models.load import LanguageModel
+from opd.models.noise import uniforms
+from opd.records.errors import AskedWrongly
+from opd.records.rollouts import Prompt, Rollout, StopReason
+
+WINDOW = {"cpu": 8, "cuda": 32}  # decode steps between two looks of the host
+PAGE_TOKENS = 64  # on a GPU; on a CPU a page is a whole sequence, so that nothing is gathered
+CHUNK_TOKENS = 2_048  # of a prefill at once
+
+
+class EngineSampler:
+    """A `Sampler` for the models that the engine can run.
+
+    At most `largest_batch` sequences run at once. `page_tokens`: of a page of the cache; null: the device's own, on a
+    CPU one page for all tokens of a sequence. `cache_tokens`: of all pages; null: all sequences have room at their
+    limit, and none is ever preempted. `window`: decode steps between two looks of the host; null: the device's own.
+    Raises `AskedWrongly` for a model that is a misfit.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        sampling: Sampling,
+        *,
+        largest_batch: int = 256,
+        page_tokens: int | None = None,
+        cache_tokens: int | None = None,
+        window: int | None = None,
+        chunk_tokens: int = CHUNK_TOKENS,
+    ) -> None:
+        if reason := misfit(model.module):
+            raise AskedWrongly(f"{model.path}: the engine can't run this model: {reason}")
+        self._model = model
+        self._sampling = sampling
+        self._largest_batch = largest_batch
+        self._keeps = model.device.type == "cuda"  # a room with graphs is dear, and memory between calls is planned
+        self._page_tokens = page_tokens or (PAGE_TOKENS if self._keeps else None)
+        if cache_tokens is not None and self._page_tokens is None:
+            raise ValueError("a cache of so many tokens has pages of so many: give page_tokens too")
+        self._cache_tokens = cache_tokens
+        self._window = window or WINDOW[model.device.type]
+        self._chunk_tokens = chunk_tokens
+        self._version = 0
+        self._kept: tuple[Room, Engine] | None = None
+
+    def follow(self, version: int) -> None:
+        """Rollouts from now on carry this policy version; the weights are the trainer's own, nothing is kept."""
+        self._version = version
+
+    def sample(self, prompts: Sequence[Prompt], *, seeds: Sequence[int]) -> list[Rollout]:
+        """One rollout of each prompt for each seed, prompt by prompt; see `Sampler`."""
+        check_fits(self._model, prompts, limit_tokens=self._sampling.limit_tokens)
+        requests = [self._request(prompt, seed) for prompt in prompts for seed in seeds]
+        if not requests:
+            return []
+        engine = self._engine(requests)
+        engine.submit(requests)
+        try:
+            while engine.schedule.busy:
+                engine.window()
+        finally:  # an engine that is kept starts the next call empty, whatever ended this one
+            engine.schedule.clear()
+        asked = [(prompt, sample) for prompt in prompts for sample in range(len(seeds))]
+        return [self._rollout(*one, request) for one, request in zip(asked, requests, strict=True)]
+
+    def _request(self, prompt: Prompt, seed: int) -> Request:
+        limit = self._sampling.limit_tokens
+        noise = uniforms(seed=seed, row=prompt.row, epoch=prompt.epoch, tokens=limit)
+        return Request(name=f"row {prompt.row}", prompt_ids=prompt.token_ids, uniforms_T=noise.numpy())
+
+    def _engine(self, requests: Sequence[Request]) -> Engine:
+        """An engine with room for the requests; on a GPU that of the last call, where it has."""
+        rows = min(self._largest_batch, len(requests))
+        sequence_tokens = max(request.most_tokens for request in requests)
+        size = self._size(rows, sequence_tokens)
+        if not self._keeps:
+            return self._new_engine(size)[1]
+        if self._kept is not None:
+            room, engine = self._kept
+            if room.size.covers(size) and room.weights.follows(self._model):
+                return engine
+            largest = room.size
+            size = self._size(max(rows, largest.rows), max(sequence_tokens, largest.sequence_tokens))
+            del room, engine
+            self._kept = None  # its memory is free before the next one asks for some
+        self._kept = self._new_engine(size)
+        return self._kept[1]
+
+    def _size(self, rows: int, sequence_tokens: int) -> Size:
+        page_tokens = self._page_tokens or sequence_tokens
+        each = -(-sequence_tokens // page_tokens)
+        pages = rows * each if self._cache_tokens is None else self._cache_tokens // page_tokens
+        if pages < each:
+            raise AskedWrongly(
+                f"a cache of {pages * page_tokens} tokens does not hold one sequence of {sequence_tokens}; "
+                "enlarge it or lower limit_tokens"
+            )
+        return Size(
+            rows=rows,
+            sequence_tokens=each * page_tokens,
+            page_tokens=page_tokens,
+            pages=pages,
+            window=self._window,
+            in_order=self._page_tokens is None,
+        )
+
+    def _new_engine(self, size: Size) -> tuple[Room, Engine]:
+        room = Room.of(self._model, self._sampling, size)
+        ops, step = ways(room)
+        return room, Engine(room, ops, step, chunk_tokens=self._chunk_tokens, stop_ids=self._model.stop_ids)
+
+    def _rollout(self, prompt: Prompt, sample: int, request: Request) -> Rollout:
+        return Rollout(
+            prompt=prompt,
+            sample=sample,
+            token_ids=tuple(request.token_ids),
+            logp=tuple(request.logp),
+            raw_logp=None if self._sampling.full_support else tuple(request.raw_logp),
+            stop=StopReason.EOS if request.state is State.STOPPED else StopReason.LENGTH,
+            policy_version=self._version,
+        )
+
+
+def ways(room: Room) -> tuple[Operations, Step]:
+    """How the room's device does operations and steps."""
+    if room.board.ids_B.is_cuda:
+        return ways_on_cuda(room)
+    if room.size.in_order and room.cos_LD.dtype == room.pools.keys[0].dtype:  # float32 or float64 throughout
+        return TORCH, PreparedStep(room)
+
+    def step(rows: int, longest: int) -> None:
+        decode_step(room, TORCH, rows=rows, longest=longest)
+
+    return TORCH, step

@@ -1,0 +1,30 @@
+"""Which sampler is taken, and what is said of it."""
+
+import pytest
+from torch import nn
+
+from opd.models.engine.sampler import EngineSampler
+from opd.models.interfaces import Sampling
+from opd.models.load import load_model
+from opd.models.plain import PlainSampler
+from opd.models.samplers import choose_sampler
+from opd.records.errors import AskedWrongly
+
+SAMPLING = Sampling(limit_tokens=4)
+
+
+def test_auto_is_the_engine_where_it_fits(random_models):
+    model = load_model(random_models / "student", dtype="float32", device="cpu")
+    for asked, kind, said in (("auto", EngineSampler, "engine"), ("plain", PlainSampler, "plain")):
+        chosen = choose_sampler(model, SAMPLING, engine=asked, largest_batch=8)
+        assert (type(chosen.sampler), chosen.said) == (kind, said)
+
+
+def test_auto_is_the_plain_sampler_where_the_engine_does_not_fit_and_says_why(random_models):
+    model = load_model(random_models / "student", dtype="float32", device="cpu")
+    model.module.set_output_embeddings(nn.Linear(32, 320, bias=True))
+    chosen = choose_sampler(model, SAMPLING, engine="auto", largest_batch=8)
+    assert type(chosen.sampler) is PlainSampler
+    assert chosen.said == "plain: its head has a bias"
+    with pytest.raises(AskedWrongly, match="the engine can't run this model: its head has a bias"):
+        choose_sampler(model, SAMPLING, engine="engine", largest_batch=8)
