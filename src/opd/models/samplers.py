@@ -25,15 +25,8 @@ def choose_sampler(model: LanguageModel, sampling: Sampling, *, engine: EngineCh
 
     Raises `AskedWrongly` when the engine was asked for and can't run the model.
     """
-    reason = _unfit(model) if engine == "auto" else None
+    reason = misfit(model.module) if engine == "auto" else None
     if engine == "plain" or reason:
         sampler: Sampler = PlainSampler(model, sampling, largest_batch=largest_batch)
         return Chosen(sampler=sampler, said=f"plain: {reason}" if reason else "plain")
     return Chosen(sampler=EngineSampler(model, sampling, largest_batch=largest_batch), said="engine")
-
-
-def _unfit(model: LanguageModel) -> str | None:
-    """Why the engine is not taken by itself; None when it is."""
-    if model.device.type == "cuda":
-        return 'the engine\'s GPU path has to be asked for (machine.engine = "engine")'
-    return misfit(model.module)
