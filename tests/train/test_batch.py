@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from opd.models.sequences import micro_batches, packed
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.train.batch import collate
 
@@ -52,3 +53,17 @@ def test_scores_keep_the_precision_that_was_asked_for() -> None:
     assert wide.teacher_logp_N[0].item() == -2 / 3
     assert narrow.teacher_logp_N.dtype == narrow.behaviour_logp_N.dtype == torch.float32
     assert narrow.behaviour_logp_N[0].item() == pytest.approx(-1 / 3, rel=1e-7)
+
+
+@pytest.mark.parametrize("largest_tokens", [1, 4, 6, 100])
+def test_a_teachers_scores_are_cut_where_the_students_tokens_are(largest_tokens: int) -> None:
+    """E32: in every part of a step there are as many scores as tokens, and each is its token's own."""
+    parts = micro_batches([one.rollout for one in TWO], largest_tokens=largest_tokens)
+    found = {}
+    for part in parts:
+        some = [TWO[index] for index in part]
+        row, batch = packed([one.rollout for one in some], device=CPU), collate(some, device=CPU, dtype=torch.float64)
+        tokens = row.ids_P[row.kept_N].tolist()
+        assert len(tokens) == len(batch.teacher_logp_N) == len(batch.behaviour_logp_N) == len(batch.weight_N)
+        found |= dict(zip(tokens, batch.teacher_logp_N.tolist(), strict=True))
+    assert found == {5: -1.5, 6: -2.0, 7: 0.0, 9: -4.0}

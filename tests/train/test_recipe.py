@@ -27,6 +27,10 @@ THERE_ARE = f"there are: {', '.join(names())}"
             ["optimizer.speed=2"],
             "unknown key 'optimizer.speed'; known here: betas, epsilon, largest_gradient_norm, largest_importance,",
         ),
+        (
+            ["teacher_model.model=x"],
+            "unknown key 'teacher_model'; did you mean 'teacher'?",
+        ),  # E53: not popped silently
         (["objective.name=k3"], f"objective: no objective 'k3'; {THERE_ARE}"),
         (["objective=k2"], f"objective needs a name; {THERE_ARE}"),
         (["objective.name=2"], f"objective needs a name; {THERE_ARE}"),
