@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing import forkserver
 
 import pytest
 
@@ -225,6 +226,7 @@ def test_a_started_process_grades_with_a_pool_of_its_own_E70(misbehaving, method
     assert replies == [{"correct": True}, {"correct": False}]
     assert left == ()
     assert process.exitcode == 0
+    forkserver._forkserver._stop()  # tests after this one start their own
 
 
 def _grade_elsewhere(folder, sender):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def result(out: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def processes() -> Any:
     """Where processes come from: a server that has torch and all of training in memory, and forks."""
+    forkserver._forkserver._stop()  # one that another test started has nothing in memory
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["opd.cli.main", "opd.train.run", "opd.view.board"])
     return context
