@@ -14,6 +14,7 @@ import torch
 from opd.models.engine import operations
 from opd.models.engine.board import BROKEN, Board
 from opd.models.engine.operations import TORCH, Choice
+from opd.models.engine.weights import Qkv
 from opd.models.interfaces import Sampling
 from opd.models.plain import sampling_logp
 
@@ -94,14 +95,13 @@ def test_attention_is_that_of_torch_and_leaves_the_same_cache(normed, splits, pl
     theirs = [pool.clone() for pool in pools]
     h_NH, weight_EH = normal(5, 48, seed=8), normal((group + 2) * key_heads * head_size, 48, seed=9) / 7
     bias_E = normal(len(weight_EH), seed=10)
-    norms = (normal(head_size, seed=11), normal(head_size, seed=12)) if normed else (None, None)
+    q_norm_D, k_norm_D = (normal(head_size, seed=seed) if normed else None for seed in (11, 12))
+    qkv = Qkv(weight_EH=weight_EH, bias_E=bias_E, q_norm_D=q_norm_D, k_norm_D=k_norm_D)
     ours = table.Kernels(after_projection={}, arrived_NK=torch.zeros(5, 2, dtype=torch.int32, device=DEVICE))
     results = []
     for ops_locate, mix, (keys, values) in ((table.locate, ours.mix, pools), (TORCH.locate, TORCH.mix, theirs)):
         places = ops_locate(position_RT, table_NM, cos_LD, sin_LD, **where)
-        results.append(
-            mix(h_NH, weight_EH, bias_E, *norms, places, keys, values, table_NM, epsilon=1e-6, scale=head_size**-0.5)
-        )
+        results.append(mix(h_NH, qkv, places, keys, values, table_NM, epsilon=1e-6, scale=head_size**-0.5))
     torch.testing.assert_close(*results, rtol=1e-5, atol=1e-4)
     for mine, other in zip(pools, theirs, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-4)

@@ -16,9 +16,10 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 from opd.models.engine import operations
 from opd.models.engine.board import BROKEN, NONE, Board
 from opd.models.engine.mixer import Mixer
-from opd.models.engine.operations import Choice, advance, choose_among, locate, mix, project_qkv
+from opd.models.engine.operations import TORCH, Choice, advance, choose_among, locate, mix, project_qkv
 from opd.models.engine.room import Room, Size
 from opd.models.engine.shape import Shape
+from opd.models.engine.step import located
 from opd.models.engine.weights import Weights, rotation
 from opd.models.interfaces import Sampling
 from opd.models.noise import draw
@@ -79,17 +80,7 @@ def test_queries_and_keys_are_normalised_and_rotated_as_the_model_does(kind, mak
     places = locate(position_RT, table_RM, cos_LD, sin_LD, page_tokens=64, key_heads=shape.key_heads, longest=42)
     keys, values = (torch.zeros(4, shape.key_heads, 64, shape.head_size) for _ in "kv")
     h_NH = normal(3, 32)
-    q_NQD = project_qkv(
-        h_NH,
-        layer.qkv_EH,
-        layer.qkv_bias_E,
-        layer.q_norm_D,
-        layer.k_norm_D,
-        places,
-        keys,
-        values,
-        epsilon=shape.epsilon,
-    )
+    q_NQD = project_qkv(h_NH, layer.qkv, places, keys, values, epsilon=shape.epsilon)
     with torch.no_grad():
         q, k, v = (
             getattr(attention, f"{name}_proj")(h_NH).view(3, 1, -1, shape.head_size).transpose(1, 2) for name in "qkv"
@@ -183,19 +174,8 @@ def test_mixing_is_projection_and_attention_with_the_new_key_among_the_keys(make
         places = locate(
             torch.tensor([[position]]), table_NM, cos_LD, sin_LD, page_tokens=8, key_heads=2, longest=position + 1
         )
-        a_NA = mix(
-            h_TH[position : position + 1],
-            layer.qkv_EH,
-            layer.qkv_bias_E,
-            layer.q_norm_D,
-            layer.k_norm_D,
-            places,
-            keys,
-            values,
-            table_NM,
-            epsilon=shape.epsilon,
-            scale=shape.scale,
-        )
+        h_NH = h_TH[position : position + 1]
+        a_NA = mix(h_NH, layer.qkv, places, keys, values, table_NM, epsilon=shape.epsilon, scale=shape.scale)
         found_H = (a_NA @ layer.out_HA.t())[0]
         with torch.no_grad():
             angles = model.module.model.rotary_emb(h_TH, torch.arange(position + 1).unsqueeze(0))
@@ -298,23 +278,13 @@ def test_a_prepared_mix_is_the_mix_to_the_bit(kind, make_decoder):
     layer, shape = plain.weights.layers[1], plain.shape
     for position, rows in ((0, 3), (1, 3), (2, 2), (9, 2), (17, 1)):
         bound = -(-(position + 1) // 8) * 8
-        places = locate(
-            torch.full((rows, 1), position),
-            torch.arange(rows, dtype=torch.int32).unsqueeze(1),
-            plain.cos_LD,
-            plain.sin_LD,
-            page_tokens=24,
-            key_heads=shape.key_heads,
-            longest=bound,
-        )
+        table_RM = torch.arange(rows, dtype=torch.int32).unsqueeze(1)
+        places = located(plain, TORCH, torch.full((rows, 1), position), table_RM, longest=bound)
         mixer = Mixer(prepared, rows=rows, longest=bound)
         found, expected = (
             way(
                 normal(rows, 32, seed=position),
-                layer.qkv_EH,
-                layer.qkv_bias_E,
-                layer.q_norm_D,
-                layer.k_norm_D,
+                layer.qkv,
                 places,
                 room.pools.keys[1],
                 room.pools.values[1],

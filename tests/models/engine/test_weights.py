@@ -28,8 +28,8 @@ def test_every_matrix_that_is_read_is_memory_of_a_parameter(kind, make_decoder):
     parameters = dict(model.module.named_parameters())
     read = [weights.embedding_RH, weights.norm_H, weights.head_VH]
     for layer in weights.layers:
-        fields = (getattr(layer, name) for name in layer.__slots__)
-        read += [tensor for tensor in fields if tensor is not None]
+        fields = [getattr(part, name) for part in (layer, layer.qkv) for name in part.__slots__]
+        read += [tensor for tensor in fields if isinstance(tensor, torch.Tensor)]
     for tensor in read:
         assert any(tensor.data_ptr() == parameter.data_ptr() for parameter in parameters.values())
     covered = {address for tensor in read for address in bytes_of(tensor)}
@@ -55,7 +55,7 @@ def test_laying_out_twice_changes_nothing(make_decoder):
     model = make_decoder("qwen2")
     first, second = Weights.of(model), Weights.of(model)
     assert first.addresses == second.addresses
-    assert first.layers[1].qkv_EH.data_ptr() == second.layers[1].qkv_EH.data_ptr()
+    assert first.layers[1].qkv.weight_EH.data_ptr() == second.layers[1].qkv.weight_EH.data_ptr()
     assert first.follows(model)
 
 

@@ -14,6 +14,7 @@ import torch
 from opd.models.engine.operations import TORCH, Places, hidden, norm
 from opd.models.engine.room import Room
 from opd.models.engine.step import decode_step
+from opd.models.engine.weights import Qkv
 
 SPARE_KEYS = 8  # views are made for a bound that is rounded up to this; the keys behind a position are hidden
 
@@ -42,7 +43,7 @@ class Mixer:
         self.rows, self.longest = rows, longest
         self._layers = {
             id(keys): _Layer(
-                weight_HE=layer.qkv_EH.t(),
+                weight_HE=layer.qkv.weight_EH.t(),
                 k_rows=keys.view(-1, shape.head_size),
                 v_rows=values.view(-1, shape.head_size),
                 k_BDL=keys[:rows].flatten(0, 1)[:, :longest].transpose(1, 2),
@@ -75,13 +76,10 @@ class Mixer:
     def __call__(
         self,
         h_NH: torch.Tensor,
-        weight_EH: torch.Tensor,  # noqa: ARG002  the layer is known by its pool
-        bias_E: torch.Tensor | None,
-        q_norm_D: torch.Tensor | None,
-        k_norm_D: torch.Tensor | None,
+        qkv: Qkv,
         places: Places,
         k_PKSD: torch.Tensor,
-        v_PKSD: torch.Tensor,  # noqa: ARG002
+        v_PKSD: torch.Tensor,  # noqa: ARG002  the layer is known by its pool of keys
         table_NM: torch.Tensor | None,
         *,
         epsilon: float,
@@ -90,13 +88,13 @@ class Mixer:
         """a_NA, overwritten by the next call."""
         assert table_NM is None, "the keys lie in order"
         layer = self._layers[id(k_PKSD)]
-        if bias_E is None:
+        if qkv.bias_E is None:
             torch.mm(h_NH, layer.weight_HE, out=self._qkv_NE)
         else:
-            torch.addmm(bias_E, h_NH, layer.weight_HE, out=self._qkv_NE)
-        if q_norm_D is not None and k_norm_D is not None:
-            self._q_NQD.copy_(norm(self._q_NQD, q_norm_D, epsilon))
-            self._k_NKD.copy_(norm(self._k_NKD, k_norm_D, epsilon))
+            torch.addmm(qkv.bias_E, h_NH, layer.weight_HE, out=self._qkv_NE)
+        if qkv.q_norm_D is not None and qkv.k_norm_D is not None:
+            self._q_NQD.copy_(norm(self._q_NQD, qkv.q_norm_D, epsilon))
+            self._k_NKD.copy_(norm(self._k_NKD, qkv.k_norm_D, epsilon))
         self._turn(places)
         row = places.row_NK.view(-1)
         self._row_NKD.copy_(self._turned_k_NKD)

@@ -24,6 +24,7 @@ import torch
 from torch.nn import functional
 
 from opd.models.engine.board import BROKEN, NONE, Board
+from opd.models.engine.weights import Qkv
 from opd.models.interfaces import Sampling
 from opd.models.plain import cut
 
@@ -89,10 +90,7 @@ def locate(
 
 def mix(
     h_NH: torch.Tensor,
-    weight_EH: torch.Tensor,
-    bias_E: torch.Tensor | None,
-    q_norm_D: torch.Tensor | None,
-    k_norm_D: torch.Tensor | None,
+    qkv: Qkv,
     places: Places,
     k_PKSD: torch.Tensor,
     v_PKSD: torch.Tensor,
@@ -105,32 +103,26 @@ def mix(
 
     Without a table, row n's keys are all in page n (one page a row), and nothing is gathered.
     """
-    q_NQD = project_qkv(h_NH, weight_EH, bias_E, q_norm_D, k_norm_D, places, k_PKSD, v_PKSD, epsilon=epsilon)
+    q_NQD = project_qkv(h_NH, qkv, places, k_PKSD, v_PKSD, epsilon=epsilon)
     return attend(q_NQD, k_PKSD, v_PKSD, places, table_NM, scale=scale).flatten(1)
 
 
 def project_qkv(
     h_NH: torch.Tensor,
-    weight_EH: torch.Tensor,
-    bias_E: torch.Tensor | None,
-    q_norm_D: torch.Tensor | None,
-    k_norm_D: torch.Tensor | None,
+    qkv: Qkv,
     places: Places,
     k_PKSD: torch.Tensor,
     v_PKSD: torch.Tensor,
     *,
     epsilon: float,
 ) -> torch.Tensor:
-    """q_NQD, normalised where the model does and rotated; keys and values are written into the two pools.
-
-    Rows of the weight: all query heads, all key heads, all value heads.
-    """
+    """q_NQD, normalised where the model does and rotated; keys and values are written into the two pools."""
     key_heads, head_size = k_PKSD.shape[1], k_PKSD.shape[3]
-    heads_NCD = functional.linear(h_NH, weight_EH, bias_E).view(len(h_NH), -1, head_size)
+    heads_NCD = functional.linear(h_NH, qkv.weight_EH, qkv.bias_E).view(len(h_NH), -1, head_size)
     qk_NCD, v_NKD = heads_NCD[:, :-key_heads], heads_NCD[:, -key_heads:]
-    if q_norm_D is not None and k_norm_D is not None:
+    if qkv.q_norm_D is not None and qkv.k_norm_D is not None:
         q_NQD, k_NKD = qk_NCD[:, :-key_heads], qk_NCD[:, -key_heads:]
-        qk_NCD = torch.cat([norm(q_NQD, q_norm_D, epsilon), norm(k_NKD, k_norm_D, epsilon)], dim=1)
+        qk_NCD = torch.cat([norm(q_NQD, qkv.q_norm_D, epsilon), norm(k_NKD, qkv.k_norm_D, epsilon)], dim=1)
     swapped_NCD = qk_NCD.roll(head_size // 2, dims=-1)
     turned_NCD = (qk_NCD * places.cos_ND.unsqueeze(1)).addcmul_(swapped_NCD, places.sin_ND.unsqueeze(1))
     turned_NCD = as_dtype(turned_NCD, h_NH.dtype)

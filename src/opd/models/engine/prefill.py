@@ -15,7 +15,7 @@ import torch
 from opd.models.engine.operations import Operations
 from opd.models.engine.pages import Pools
 from opd.models.engine.room import Room
-from opd.models.engine.step import through_layers
+from opd.models.engine.step import located, through_layers
 from opd.models.engine.weights import Layer
 
 
@@ -63,29 +63,11 @@ def rectangles(spans: Sequence[Span], *, chunk_tokens: int) -> Iterator[list[Spa
 
 def _prefill_rectangle(room: Room, ops: Operations, spans: Sequence[Span]) -> None:
     ids_RT, position_RT, table_RM, padding_N = _tensors(spans, room.pools, device=room.cos_LD.device)
-    places = ops.locate(
-        position_RT,
-        table_RM,
-        room.cos_LD,
-        room.sin_LD,
-        page_tokens=room.size.page_tokens,
-        key_heads=room.shape.key_heads,
-        longest=max(span.end for span in spans),
-    )
+    places = located(room, ops, position_RT, table_RM, longest=max(span.end for span in spans))
     places = replace(places, row_NK=_aside(places.row_NK, padding_N, room.pools))
 
     def mix(h_NH: torch.Tensor, layer: Layer, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        q_NQD = ops.project_qkv(
-            h_NH,
-            layer.qkv_EH,
-            layer.qkv_bias_E,
-            layer.q_norm_D,
-            layer.k_norm_D,
-            places,
-            keys,
-            values,
-            epsilon=room.shape.epsilon,
-        )
+        q_NQD = ops.project_qkv(h_NH, layer.qkv, places, keys, values, epsilon=room.shape.epsilon)
         q_RTQD = q_NQD.unflatten(0, ids_RT.shape)
         return ops.attend_many(q_RTQD, keys, values, places, table_RM, scale=room.shape.scale).reshape(len(h_NH), -1)
 

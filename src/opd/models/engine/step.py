@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from opd.models.engine.operations import Operations
+from opd.models.engine.operations import Operations, Places
 from opd.models.engine.room import Room
 from opd.models.engine.weights import Layer
 
@@ -22,35 +22,31 @@ def decode_step(room: Room, ops: Operations, *, rows: int, longest: int) -> None
     """The first rows of the board have drawn a token each and are ready for the next; no row has more keys."""
     board = room.board.first(rows)
     table_BM = None if room.size.in_order else board.table_BM
-    places = ops.locate(
-        board.position_B.unsqueeze(1),
-        board.table_BM,
+    places = located(room, ops, board.position_B.unsqueeze(1), board.table_BM, longest=longest)
+    epsilon, scale = room.shape.epsilon, room.shape.scale
+
+    def mix(h_BH: torch.Tensor, layer: Layer, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return ops.mix(h_BH, layer.qkv, places, keys, values, table_BM, epsilon=epsilon, scale=scale)
+
+    h_BH = through_layers(room, ops, board.ids_B, mix)
+    uniform_B = board.uniform_BW.index_select(1, board.tick).squeeze(1)
+    choice = ops.choose(h_BH, room.weights.head_VH, uniform_B, room.sampling)
+    ops.advance(board, choice, room.stop_V)
+
+
+def located(
+    room: Room, ops: Operations, position_RT: torch.Tensor, table_RM: torch.Tensor, *, longest: int
+) -> Places:
+    """Where the tokens at these positions stand in the room's pages."""
+    return ops.locate(
+        position_RT,
+        table_RM,
         room.cos_LD,
         room.sin_LD,
         page_tokens=room.size.page_tokens,
         key_heads=room.shape.key_heads,
         longest=longest,
     )
-
-    def mix(h_BH: torch.Tensor, layer: Layer, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        return ops.mix(
-            h_BH,
-            layer.qkv_EH,
-            layer.qkv_bias_E,
-            layer.q_norm_D,
-            layer.k_norm_D,
-            places,
-            keys,
-            values,
-            table_BM,
-            epsilon=room.shape.epsilon,
-            scale=room.shape.scale,
-        )
-
-    h_BH = through_layers(room, ops, board.ids_B, mix)
-    uniform_B = board.uniform_BW.index_select(1, board.tick).squeeze(1)
-    choice = ops.choose(h_BH, room.weights.head_VH, uniform_B, room.sampling)
-    ops.advance(board, choice, room.stop_V)
 
 
 def through_layers(room: Room, ops: Operations, ids_N: torch.Tensor, mix: Mix) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """The decoder's weights as a step reads them: q, k and v in one matrix, gate and up in another, not one byte twice.
 
     q_proj.weight ─┐
-    k_proj.weight ─┼─ rows of one tensor ──► qkv_EH            an update writes into the parameters, that is,
+    k_proj.weight ─┼─ rows of one tensor ──► qkv.weight_EH     an update writes into the parameters, that is,
     v_proj.weight ─┘                                           into the tensor that the engine reads
     gate_proj.weight ┐
     up_proj.weight  ─┴─ rows of one tensor ──► gate_up_2IH
@@ -20,14 +20,21 @@ from opd.models.load import LanguageModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
-    """One decoder layer. E: rows of queries, keys, values; A: columns of the output projection; I inner."""
+class Qkv:
+    """What makes queries, keys and values of a layer. E rows: all query heads, all key heads, all value heads."""
 
-    norm_H: torch.Tensor  # before attention
-    qkv_EH: torch.Tensor
-    qkv_bias_E: torch.Tensor | None
+    weight_EH: torch.Tensor
+    bias_E: torch.Tensor | None
     q_norm_D: torch.Tensor | None
     k_norm_D: torch.Tensor | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One decoder layer. A: columns of the output projection; I inner."""
+
+    norm_H: torch.Tensor  # before attention
+    qkv: Qkv
     out_HA: torch.Tensor
     mlp_norm_H: torch.Tensor  # between attention and MLP
     gate_up_2IH: torch.Tensor
@@ -104,10 +111,12 @@ def _layer(module: Any) -> Layer:
     has_bias, has_norms = attention.q_proj.bias is not None, hasattr(attention, "q_norm")
     return Layer(
         norm_H=module.input_layernorm.weight.detach(),
-        qkv_EH=joined([one.weight for one in qkv]),
-        qkv_bias_E=joined([one.bias for one in qkv]) if has_bias else None,
-        q_norm_D=attention.q_norm.weight.detach() if has_norms else None,
-        k_norm_D=attention.k_norm.weight.detach() if has_norms else None,
+        qkv=Qkv(
+            weight_EH=joined([one.weight for one in qkv]),
+            bias_E=joined([one.bias for one in qkv]) if has_bias else None,
+            q_norm_D=attention.q_norm.weight.detach() if has_norms else None,
+            k_norm_D=attention.k_norm.weight.detach() if has_norms else None,
+        ),
         out_HA=attention.o_proj.weight.detach(),
         mlp_norm_H=module.post_attention_layernorm.weight.detach(),
         gate_up_2IH=joined([mlp.gate_proj.weight, mlp.up_proj.weight]),

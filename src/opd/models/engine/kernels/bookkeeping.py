@@ -11,21 +11,9 @@ from opd.models.engine.kernels.launch import after_last
 
 @triton.jit
 def locate_kernel(
-    position,
-    table,
-    cos,
-    sin,
-    row_of,
-    cos_of,
-    sin_of,
-    table_width,
-    positions_a_row,
-    K: tl.constexpr,
-    KP: tl.constexpr,
-    S: tl.constexpr,
-    D: tl.constexpr,
-    EARLY: tl.constexpr,
-):
+    position, table, cos, sin, row_of, cos_of, sin_of, table_width, positions_a_row,
+    K: tl.constexpr, KP: tl.constexpr, S: tl.constexpr, D: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
     """One token: its rows of a pool and its angles."""
     token = tl.program_id(0).to(tl.int64)
     k = tl.arange(0, KP)
@@ -40,24 +28,9 @@ def locate_kernel(
 
 @triton.jit
 def advance_kernel(
-    token,
-    logp,
-    raw_logp,
-    stop,
-    ids,
-    position,
-    left,
-    active,
-    tokens,
-    logps,
-    raw_logps,
-    tick,
-    rows,
-    width,
-    NONE: tl.constexpr,
-    BB: tl.constexpr,
-    EARLY: tl.constexpr,
-):
+    token, logp, raw_logp, stop, ids, position, left, active, tokens, logps, raw_logps, tick, rows, width,
+    NONE: tl.constexpr, BB: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
     """The whole board in one program, so that `tick` moves once."""
     b = tl.arange(0, BB)
     here = b < rows

@@ -24,23 +24,9 @@ def first_beyond(cumulated, mass, target, index, SIZE: tl.constexpr):
 
 @triton.jit
 def draw_kernel(
-    logits,
-    tops,
-    masses,
-    raw_mass,
-    uniform,
-    token,
-    logp,
-    raw_logp,
-    vocabulary,
-    blocks,
-    coldness,
-    BV: tl.constexpr,
-    BB: tl.constexpr,
-    BROKEN: tl.constexpr,
-    CUT: tl.constexpr,
-    EARLY: tl.constexpr,
-):
+    logits, tops, masses, raw_mass, uniform, token, logp, raw_logp, vocabulary, blocks, coldness,
+    BV: tl.constexpr, BB: tl.constexpr, BROKEN: tl.constexpr, CUT: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
     """One row. With CUT, `raw_mass` holds log sum exp before the cut, and what was cut off is -inf."""
     n = tl.program_id(0).to(tl.int64)
     b = tl.arange(0, BB)

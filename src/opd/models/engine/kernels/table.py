@@ -15,7 +15,7 @@ from opd.models.engine.kernels import attention, bookkeeping, cuts, draws, logit
 from opd.models.engine.kernels.launch import blocks, lanes, power, start
 from opd.models.engine.kernels.plan import Tile, plan_for
 from opd.models.engine.operations import TORCH, Choice, Operations, Places
-from opd.models.engine.weights import Weights
+from opd.models.engine.weights import Qkv, Weights
 from opd.models.interfaces import Sampling
 
 LEAST_HEAD = 32  # numbers: half a head is one side of a tensor core's product
@@ -63,10 +63,7 @@ class Kernels:
     def mix(
         self,
         h_NH: torch.Tensor,
-        weight_EH: torch.Tensor,
-        bias_E: torch.Tensor | None,
-        q_norm_D: torch.Tensor | None,
-        k_norm_D: torch.Tensor | None,
+        qkv: Qkv,
         places: Places,
         k_PKSD: torch.Tensor,
         v_PKSD: torch.Tensor,
@@ -78,17 +75,17 @@ class Kernels:
         """a_NA; see `operations.mix`."""
         rows, device = len(h_NH), h_NH.device
         _, key_heads, page_tokens, head_size = k_PKSD.shape
-        group = len(weight_EH) // head_size // key_heads - 2
+        group = len(qkv.weight_EH) // head_size // key_heads - 2
         plan, heads = plan_for(rows), group * key_heads
         tile = plan.keys
-        qkv_NE = linear(h_NH, weight_EH, bias_E, plan.qkv)
+        qkv_NE = linear(h_NH, qkv.weight_EH, qkv.bias_E, plan.qkv)
         a_NA = torch.empty(rows, heads * head_size, dtype=h_NH.dtype, device=device)
         part = torch.empty(rows * heads * tile.splits, head_size, dtype=torch.float32, device=device)
         top, mass = torch.empty(2, len(part), dtype=torch.float32, device=device)
         start(
             attention.attention_kernel,
             (tile.splits, key_heads, rows),
-            *(qkv_NE, qkv_NE if q_norm_D is None else q_norm_D, qkv_NE if k_norm_D is None else k_norm_D),
+            *(qkv_NE, *(qkv_NE if one is None else one for one in (qkv.q_norm_D, qkv.k_norm_D))),
             *(places.cos_ND, places.sin_ND, places.row_NK, k_PKSD, v_PKSD, table_NM, places.position_RT),
             *(a_NA, part, top, mass, self.arrived_NK, table_NM.stride(0), scale * math.log2(math.e), epsilon),
             device=device,
@@ -96,7 +93,7 @@ class Kernels:
             stages=tile.stages,
             **{"K": key_heads, "G": group, "GP": max(16, power(group)), "GC": power(group), "D": head_size},
             **{"S": page_tokens, "T": min(tile.tokens, page_tokens), "LEAST": tile.least_pages},
-            **{"SPLITS": tile.splits, "SP": power(tile.splits), "NORMED": q_norm_D is not None},
+            **{"SPLITS": tile.splits, "SP": power(tile.splits), "NORMED": qkv.q_norm_D is not None},
             LANES=lanes(device, tile.warps) if tile.asks else 0,
         )
         return a_NA
