@@ -99,7 +99,7 @@ def make_teacher(recipe: Recipe, out: Path) -> None:
     torch.set_num_threads(recipe.machine.threads)
     device = choose_device(recipe.machine.device)
     model = load_model(find_model(recipe.student.model), dtype=recipe.student.dtype, device=device)
-    prompts = read_prompts(recipe.data, model.tokenizer)[: TEACHER_STEPS * ANSWERS_PER_STEP]
+    prompts = read_prompts(recipe.data, model.tokenizer).prompts[: TEACHER_STEPS * ANSWERS_PER_STEP]
     updater = Updater(model, Likelihood(), OptimizerSettings(lr=5e-5))
     for step in range(1, TEACHER_STEPS + 1):
         lesson = prompts[(step - 1) * ANSWERS_PER_STEP : step * ANSWERS_PER_STEP]

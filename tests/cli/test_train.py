@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,3 +82,20 @@ def test_repeated_problems_are_exit_code_2_and_nothing_is_made(
     assert "row 10 asks what row 0 does ('Compute 0.'" in said
     assert len(said.splitlines()) == 1
     assert not out.exists()
+
+
+def test_the_wall_clock_counts_from_the_start_of_the_process(recipe: Path, tmp_path: Path) -> None:
+    """A process that has spent 500 s before the verb began, on imports or a slow disk, has spent them of its time."""
+    out = tmp_path / "run"
+    sets = ["--set", "budget.max_wall_seconds=510.0", "--set", "budget.steps=10000", "--quiet"]
+    assert run(["train", str(recipe), "--out", str(out), *sets], began=time.monotonic() - 500) == 0
+    summary = json.loads((out / "run.json").read_text())
+    assert summary["stop"] == "wall_clock"
+    assert 500 < summary["seconds"] < 515
+
+
+def test_the_start_of_the_process_is_noted_before_anything_heavy_is_imported() -> None:
+    """What comes after it in the process is counted; before it there is Python's own start."""
+    code = "import sys, opd.cli; print([name for name in ('torch', 'click', 'pydantic') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -194,7 +194,7 @@ def test_the_likelihood_of_written_answers_is_their_mean_surprise(sums: ModuleTy
     sums.write_sums(tmp_path)
     model = load_model(locate(TINY), dtype="float32", device="cpu")
     recipe = sums_recipe(tmp_path)
-    prompts = read_prompts(recipe.data, model.tokenizer)[:4]
+    prompts = read_prompts(recipe.data, model.tokenizer).prompts[:4]
     lesson = [sums.written(prompt, model.tokenizer) for prompt in prompts]
     losses, tokens = [], 0
     with torch.no_grad():

@@ -3,10 +3,15 @@
 Shapes: N response tokens.
 """
 
+import json
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
 from opd.models.adapters import LoraSettings, attach, has_adapters, missing_library, plain_weights
 from opd.models.export import export
@@ -106,6 +111,69 @@ def test_an_unknown_layer_is_answered_with_those_there_are(model):
     with pytest.raises(AskedWrongly, match=r"no linear layer is called query; there are: down_proj, .*v_proj"):
         attach(model.module, LoraSettings(targets=("q_proj", "query")), seed=0)
     assert not has_adapters(model.module)
+
+
+def test_an_adapter_of_a_head_that_is_the_embedding_is_refused(random_models, untied_model):
+    """E69: it would move the head and not the embedding, and a checkpoint holds one matrix for both."""
+    tied, untied = (
+        load_model(one, dtype="float32", device="cpu") for one in (random_models / "student", untied_model)
+    )
+    with pytest.raises(AskedWrongly, match=r"lora\.targets names lm_head, which is the embedding too"):
+        attach(tied.module, LoraSettings(targets=("q_proj", "lm_head")), seed=0)
+    assert not has_adapters(tied.module)
+    attach(untied.module, LoraSettings(targets=("lm_head",)), seed=0)
+    assert has_adapters(untied.module)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_on_a_tied_head_adapters_are_exported_without_a_head_beside_the_embedding(random_models, tmp_path, dtype):
+    """E69: no second matrix in the file, the flag as it was, and the same logits after a plain load."""
+    model = moved(load_model(random_models / "student", dtype=dtype, device="cpu"), rank=2)
+    export(model, tmp_path)
+    with safe_open(tmp_path / "model.safetensors", framework="pt") as file:
+        assert "lm_head.weight" not in list(file.keys())
+    assert json.loads((tmp_path / "config.json").read_text())["tie_word_embeddings"] is True
+    again = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert again.get_output_embeddings().weight is again.get_input_embeddings().weight
+    model.module.float()
+    ids_BT = torch.tensor([[305, 308, 7, 21, 9]])
+    with torch.no_grad():
+        torch.testing.assert_close(again(ids_BT).logits, model.module(ids_BT).logits, rtol=0, atol=1e-4)
+
+
+def test_beside_bfloat16_a_small_product_is_exported_whole(either, tmp_path):
+    """The bad condition first: the sum in bfloat16 has lost most of it."""
+    model = load_model(either, dtype="bfloat16", device="cpu")
+    attach(model.module, LoraSettings(rank=2, alpha=4), seed=5)
+    numbers = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.module.named_parameters():
+            if ".lora_B." in name:
+                drawn = torch.randn(parameter.shape, generator=numbers) * 1e-4  # ten steps at a rate of 1e-5
+                parameter.copy_(drawn.to(parameter.dtype))
+    state = {name: tensor.double() for name, tensor in model.module.state_dict().items()}
+    export(model, tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["dtype"] == "float32"
+    found = load_file(tmp_path / "model.safetensors")
+    assert {one.dtype for one in found.values()} == {torch.float32}
+    lost = []
+    for name in [name for name in state if name.endswith(".base_layer.weight")]:
+        layer = name.removesuffix(".base_layer.weight")
+        product = 2.0 * state[f"{layer}.lora_B.default.weight"] @ state[f"{layer}.lora_A.default.weight"]
+        exact = state[name] + product
+        lost.append(float(((exact.bfloat16().double() - state[name]) - product).norm() / product.norm()))
+        torch.testing.assert_close(found[f"{layer}.weight"].double(), exact, rtol=1e-6, atol=0)
+    assert min(lost) > 0.5
+    with torch.no_grad():
+        again_N = token_logp(load_model(tmp_path, dtype="float32", device="cpu"), ROW)
+        expected_N = token_logp(replace(model, module=model.module.float()), ROW)
+    torch.testing.assert_close(again_N, expected_N, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [0, 4_097, 10**12])
+def test_a_rank_beyond_all_matrices_is_refused_where_it_is_read(rank):
+    with pytest.raises(ValueError, match="rank"):
+        LoraSettings(rank=rank)
 
 
 def test_without_peft_it_is_said_what_to_install(monkeypatch):

@@ -1,16 +1,23 @@
 """Layers that are compiled, or computed again: the same numbers, and less kept."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from opd.models.layers import compile_layers, recompute_layers
+from opd.models.layers import compile_layers, missing_compiler, recompute_layers
 from opd.models.load import LanguageModel, load_model
 from opd.models.logprobs import token_logp
 from opd.models.sequences import pack
 from opd.records.errors import AskedWrongly
+
+# torch's compiler imports what torch calls deprecated, and looks at gradients that torch warns of
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit.script_method.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+]
 
 CPU = torch.device("cpu")
 PAIRS = [((305, 308, 7), (21, 9, 33, 306)), ((305,), (44, 3)), ((2, 3), (306,))]
@@ -64,6 +71,25 @@ def test_a_decoder_without_layers_in_a_row_is_refused(bigram, shape: Callable[[A
         shape(bigram(torch.zeros(3, 3)).module)
 
 
+def test_what_compiling_lacks_is_said_before_it_is_tried(monkeypatch, tmp_path):
+    for variable in ("CC", "CXX"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "neither g++ nor clang++ on the PATH: install one, or set machine.compile = false" in missing_compiler(
+        "cpu"
+    )
+    program = tmp_path / "clang++"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert missing_compiler("cpu") is None
+    monkeypatch.setenv("CXX", "g++-99")
+    assert "no CXX = g++-99" in missing_compiler("cpu")
+    monkeypatch.setitem(sys.modules, "triton", None)
+    assert missing_compiler("cuda") == (
+        "machine.compile needs triton: pip install triton, or set machine.compile = false"
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_compiled_layers_give_the_same_numbers_and_are_compiled_once_for_rows_of_any_length(either, recomputed):
@@ -77,7 +103,8 @@ def test_compiled_layers_give_the_same_numbers_and_are_compiled_once_for_rows_of
     for length in (4, 9, 30, 17, 5):
         pairs = [*PAIRS, ((2,), (7,) * length)]
         for one, right in zip(values_and_gradients(compiled, pairs), values_and_gradients(plain, pairs), strict=True):
-            torch.testing.assert_close(one, right, rtol=1e-9, atol=1e-12)
+            # a norm computes in float32 whatever it is given, and a compiler adds in another order
+            torch.testing.assert_close(one, right, rtol=1e-5, atol=1e-5 * float(right.abs().max()))
         graphs.append(counters["stats"]["unique_graphs"])
     assert graphs[0] > 0
     assert graphs[-1] == graphs[1]

@@ -37,15 +37,17 @@ DO_NOT = {  # and why
         {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1},
         "NotImplementedError: attention with sliding_window",
     ),
-    "mamba": ({"state_size": 4}, "from those alone"),
+    "falcon": ({"alibi": True, "new_decoder_architecture": False}, "its attention can't be replaced"),
+    "mamba": ({"state_size": 4}, "its attention can't be replaced"),
 }
+EXPERTS = {"head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 PAIRS = [([3, 1, 4], [1, 5, 9, 2]), ([6], [5]), ([2, 7, 1, 8, 2, 8], [1, 8, 2, 8, 4, 5, 9, 0]), ([4, 9], [3])]
 
 
-def model_of(kind: str, changes: dict[str, object]) -> torch.nn.Module:
+def model_of(kind: str, changes: dict[str, object], *, dtype: torch.dtype = torch.float64) -> torch.nn.Module:
     torch.manual_seed(0)
     config = AutoConfig.for_model(kind, **{**SIZES, **changes})
-    module = AutoModelForCausalLM.from_config(config, dtype=torch.float64)
+    module = AutoModelForCausalLM.from_config(config, dtype=dtype)
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter, std=0.3)  # far from zero, so that attention is not even
     return module.eval()
@@ -67,6 +69,25 @@ def test_in_a_row_each_sequence_is_as_if_alone(kind):
         assert module.config._attn_implementation == NAME
         found_PH = hidden_states(module, pack(PAIRS, device=CPU), packs=True)
     torch.testing.assert_close(found_PH, expected_PH, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_mixture_of_experts_takes_rows(dtype):
+    """Its experts see another number of tokens in a row than alone, so the last bits differ, and nothing else."""
+    module = model_of("qwen3_moe", EXPERTS, dtype=dtype)
+    with torch.no_grad():
+        expected_PH = alone(module)
+        assert learn_packing(module) is None
+        found_PH = hidden_states(module, pack(PAIRS, device=CPU), packs=True)
+    largest = float(expected_PH.abs().max())
+    torch.testing.assert_close(found_PH, expected_PH, rtol=0, atol=32 * torch.finfo(dtype).eps * largest)
+
+
+def test_a_model_that_gives_the_same_whatever_it_reads_is_not_trusted_with_a_row():
+    """Nothing could be told of whether its sequences feel each other; as a teacher, it may be meant."""
+    module = model_of("qwen2", {})
+    torch.nn.init.zeros_(module.get_input_embeddings().weight)
+    assert learn_packing(module) == "its hidden states don't depend on its tokens"
 
 
 @pytest.mark.parametrize("kind", DO_NOT)

@@ -3,11 +3,13 @@
 Shapes: B sequences, T positions, V ids, S seeds.
 """
 
+import copy
 import json
 import math
 import shutil
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from torch import nn
-from transformers import GenerationConfig
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
+from opd.models import plain
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel, load_model
-from opd.models.plain import PlainSampler, PlainScorer, sampling_logp
+from opd.models.plain import PlainSampler, PlainScorer, misfit, sampling_logp
 from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Prompt, Rollout, StopReason
 
@@ -347,6 +350,74 @@ def test_weights_that_changed_are_sampled_from_at_once(random_models):
     assert [one.logp for one in after] == [one.logp for one in fresh]
     assert {one.policy_version for one in before} == {0}
     assert {one.policy_version for one in after} == {3}
+
+
+# --- models that it is not for ----------------------------------------------------------------------------
+
+TINY = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+}
+ATTEND = {  # positions, masks and caches of other kinds
+    "gpt2": {"n_embd": 32, "n_head": 4, "n_layer": 2, "bos_token_id": 0, "eos_token_id": 0},
+    "bloom": {"n_layer": 2, "n_head": 4},
+    "gemma2": {"head_dim": 8, "sliding_window": 3, "final_logit_softcapping": None},
+    "qwen3_moe": {"head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24},
+}
+RECUR = {
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 2, "block_auto_adjust_ff_dim": False},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 4, "num_experts": 2},
+    "mamba": {"state_size": 4},
+    "falcon_h1": {"mamba_d_state": 4, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_ssm": 64},
+    "rwkv": {"attention_hidden_size": 32},
+}
+
+
+def of_kind(kind: str, changes: dict[str, object]) -> LanguageModel:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(kind, **{**TINY, **changes})
+    module = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3)  # far from zero, so that what is left out is felt
+    return LanguageModel(module=module, tokenizer=None, path=Path(kind), vocabulary=50, stop_ids=frozenset())
+
+
+@pytest.mark.parametrize("kind", ATTEND)
+def test_what_attends_is_sampled_from_whatever_its_positions_and_its_cache(kind):
+    model = of_kind(kind, ATTEND[kind])
+    assert misfit(model.module) is None
+    (rollout,) = sampled(model, prompts((3, 1, 4)), seeds=[0], limit_tokens=6)
+    with torch.no_grad():
+        logits_TV = model.module(input_ids=torch.tensor([(3, 1, 4, *rollout.token_ids)])).logits[0, 2:-1]
+    expected = logits_TV.log_softmax(-1).gather(-1, torch.tensor(rollout.token_ids)[:, None])[:, 0]
+    torch.testing.assert_close(torch.tensor(rollout.logp), expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", RECUR)
+def test_what_recurs_is_refused_by_name_before_anything_is_sampled(kind):
+    """Its state is no list of keys and values: shared by the rollouts of a prompt, it ended in a traceback."""
+    model = of_kind(kind, RECUR[kind])
+    reason = "takes no keys and values" if kind == "rwkv" else "has recurrent layers"
+    assert reason in misfit(model.module)
+    with pytest.raises(AskedWrongly, match=rf"^{kind}: opd can't sample from {kind}: it.* {reason}"):
+        PlainSampler(model, Sampling(limit_tokens=4))
+
+
+def test_what_its_build_does_not_show_is_found_by_a_trial(student64, monkeypatch):
+    """A decoder that forgets what is padded: every prompt but the longest would be another one."""
+    module = copy.deepcopy(student64.module)
+    forward = module.model.forward
+    monkeypatch.setattr(module.model, "forward", lambda **named: forward(**{**named, "attention_mask": None}))
+    taken = plain._arguments(student64.module.model)
+    monkeypatch.setattr(plain, "_arguments", lambda _: taken)
+    assert misfit(module) is None
+    with pytest.raises(AskedWrongly, match=r"can't sample from qwen2: in steps, its hidden states lie .* from those"):
+        PlainSampler(replace(student64, module=module), Sampling(limit_tokens=4))
 
 
 # --- the context ----------------------------------------------------------------------------------------

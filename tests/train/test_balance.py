@@ -2,7 +2,6 @@
 
 import pytest
 
-from opd.records.metrics import Gap, StepMetrics
 from opd.train.alarms import warnings_of
 from opd.train.balance import balance_note
 
@@ -55,27 +54,8 @@ def test_what_was_not_measured_is_not_judged(objective: dict[str, float]) -> Non
     assert balance_note(objective) is None
 
 
-def test_the_line_of_a_step_warns_of_it() -> None:
+def test_the_line_of_a_step_warns_of_it(make_line) -> None:
     """E55."""
-    line = StepMetrics(
-        step=1,
-        loss=0.1,
-        kl=0.1,
-        clamped=0.0,
-        gradient_norm=1.0,
-        learning_rate=1e-6,
-        rollouts=8,
-        trained_tokens=80,
-        mean_tokens=10.0,
-        surprise=0.5,
-        cut_short=0.0,
-        repeated=0.0,
-        rows_seen=2,
-        gap=Gap(mean=0.0, largest=0.0, k3=0.0),
-        objective=norms(1.0, 1.0),
-        peak_bytes=1,
-        seconds={},
-    )
-    assert warnings_of(line, []) == ()
-    apart = line.model_copy(update={"objective": norms(1.0, 50.0)})
-    assert warnings_of(apart, []) == (balance_note(apart.objective),)
+    apart = norms(1.0, 50.0)
+    assert warnings_of(make_line(1, objective=norms(1.0, 1.0)), []) == ()
+    assert warnings_of(make_line(1, objective=apart), []) == (balance_note(apart),)

@@ -47,6 +47,21 @@ class FakeRun:
         return self.budget.seconds
 
 
+def test_the_clock_runs_from_the_beginning_of_the_process() -> None:
+    """40 s of imports and loading are gone of 100 s before the budget is made; 10 s are kept free."""
+    clock = Clock()
+    budget = Budget(
+        BudgetSettings(steps=9, max_wall_seconds=100.0, reserve_seconds=10.0), now=clock, began=clock.seconds - 40.0
+    )
+    assert budget.seconds == 40.0
+    assert budget.left_seconds == 50.0
+    budget.stepped(41.0)
+    assert budget.cause(1, last_step=9) is None  # 1.2 × 41 s fit into 50 s
+    clock.seconds += 1.0
+    assert budget.cause(1, last_step=9) is StopCause.WALL_CLOCK
+    assert Budget(BudgetSettings(steps=9), now=clock, began=0.0).left_seconds is None
+
+
 def test_without_a_wall_clock_the_steps_end_the_run() -> None:
     run = FakeRun(BudgetSettings(steps=3), steps=[1e6] * 3, saves=[1e6] * 3)
     assert (run.cause, run.step) == (StopCause.STEPS, 3)

@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from opd.records.files import read_lines, tree
 from opd.records.metrics import StopCause
 from opd.train.memory import adapter_parameters, load_of, look, memory_parts, read_shape, trained_parameters
+from opd.train.plan import make_plan
 from opd.train.recipe import Recipe, build
 from opd.train.resume import find_start
 from opd.train.run import prepare, run
@@ -73,6 +74,44 @@ def test_sampler_and_update_both_see_the_adapters(finished: Path) -> None:
     kls = [line["kl"] for line in read_lines(finished / "metrics.jsonl")]
     assert max(gaps) < 1e-4
     assert kls[0] != kls[-1]
+
+
+def test_a_run_on_bfloat16_publishes_what_sampled_and_goes_on_to_the_same_bits(
+    make_recipe, random_models: Path, tmp_path: Path
+) -> None:
+    """At a rate of 1e-5 the matrices of the checkpoint have moved, each by a product of the rank."""
+    sets = (*LORA, "optimizer.lr=1e-5", "student.dtype=bfloat16")
+    go(make_recipe(*sets), tmp_path / "whole")
+    asked = iter([False, True, False, False, False])
+    go(make_recipe(*sets), tmp_path / "stopped", interrupted=lambda: next(asked))
+    go(make_recipe(*sets), tmp_path / "stopped")
+    assert tree(tmp_path / "stopped" / "checkpoint-4") == tree(tmp_path / "whole" / "checkpoint-4")
+    start = load_file(random_models / "student" / "model.safetensors")
+    found = load_file(tmp_path / "whole" / "checkpoint-4" / "model.safetensors")
+    before = {name: tensor.bfloat16().double() for name, tensor in start.items()}
+    moved, kept = 0, 0  # numbers that differ from the start's, as published and rounded to bfloat16
+    for name, was in before.items():
+        changed = found[name].double() != was
+        assert changed.any() == name.endswith("_proj.weight"), name
+        moved += int(changed.sum())
+        kept += int((found[name].bfloat16().double() != was).sum())
+    assert moved > 0.5 * sum(was.numel() for name, was in before.items() if name.endswith("_proj.weight"))
+    assert kept < 0.1 * moved  # what rounding would have left of it
+
+
+def test_the_plan_has_room_for_float32_checkpoints_and_for_the_state_of_the_adapters_alone(
+    make_recipe, tmp_path: Path
+) -> None:
+    recipe = make_recipe(*LORA, "student.dtype=bfloat16", "save.keep=1")
+    go(recipe, tmp_path / "run")
+    plan = make_plan(recipe, out=tmp_path)
+    parts = {part.name.partition(",")[0]: part.bytes for part in plan.disk.parts}
+    checkpoint = (tmp_path / "run" / "checkpoint-4" / "model.safetensors").stat().st_size
+    (state,) = States(tmp_path / "run").whole()
+    assert parts["checkpoints"] / 2 == pytest.approx(checkpoint, rel=0.05)
+    tensors = load_file(state / "state.safetensors").values()
+    assert parts["trainer states"] / 2 == pytest.approx(sum(one.nbytes for one in tensors), rel=0.01)
+    assert any("checkpoints are float32" in note for note in plan.notes)
 
 
 def test_the_plan_counts_the_adapters_as_they_are(make_recipe) -> None:

@@ -1,10 +1,13 @@
 """Several updates a step, and weights for what the sampler would have drawn otherwise: written out by hand."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
+from opd.records.errors import AnswerIsNo
+from opd.train.objective import TokenLoss, TokenObjective
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
 from opd.train.update import OptimizerSettings, Updater
 
@@ -89,3 +92,52 @@ def test_importance_weighs_each_token_by_the_old_probability_over_the_sampler_s(
         Updater(load(), K1PolicyGradient(), settings(largest_importance=largest)).update(scored, step=1)
     for found, right in zip(steps[0].gradients, expected, strict=True):
         assert torch.allclose(found, right, atol=1e-10 * max(1.0, float(right.abs().max())))
+
+
+def test_what_is_said_of_a_step_is_of_the_policy_that_sampled(load, make_scored) -> None:
+    """The gap to the sampler, the KL and the surprise don't feel how many updates the step is cut into."""
+    scored = make_scored(LENGTHS)
+    once, often = (
+        Updater(load(), K1PolicyGradient(), settings(lr=0.05, minibatches=count)).update(scored, step=1)
+        for count in (1, 4)
+    )
+    assert often.objective["ratio"] != pytest.approx(1.0, abs=1e-3)  # the policy had moved in between
+    for name in ("kl", "surprise"):
+        assert getattr(often, name) == pytest.approx(getattr(once, name), rel=1e-12)
+    assert often.gap.resolved() == pytest.approx(once.gap.resolved(), rel=1e-12)
+
+
+def test_importance_is_of_the_steps_first_policy_in_every_update(load, make_scored, optimizer_steps) -> None:
+    """The second update by hand: its own gradient, weighed by the policy before the first."""
+    scored, student, by_hand = make_scored(LENGTHS, behaviour_logp=-5.5), load(), load()
+    old = [logp_by_hand(by_hand, one).detach() for one in scored]
+    updater = Updater(student, K1PolicyGradient(clip=1e6), settings(lr=0.05, minibatches=2, largest_importance=3.0))
+    with optimizer_steps() as steps:
+        updater.update(scored, step=1)
+    Updater(by_hand, K1PolicyGradient(), settings(lr=0.05, largest_importance=3.0)).update(scored[:2], step=1)
+    total, moved = torch.zeros((), dtype=torch.float64), 0.0
+    for one, old_T in zip(scored[2:], old[2:], strict=True):
+        logp_T = logp_by_hand(by_hand, one)
+        k1_T = (logp_T.detach() - torch.tensor(one.teacher_logp, dtype=torch.float64)).clamp(-10, 10)
+        weight_T = (old_T + 5.5).exp().clamp(max=3.0)
+        moved = max(moved, float((weight_T - (logp_T.detach() + 5.5).exp().clamp(max=3.0)).abs().max()))
+        total = total + (weight_T * (logp_T - old_T).exp() * k1_T).sum() / 9
+    assert moved > 0.01  # the current policy would weigh otherwise
+    expected = torch.autograd.grad(total, list(by_hand.module.parameters()))
+    for found, right in zip(steps[1].gradients, expected, strict=True):
+        assert torch.allclose(found, right, atol=1e-10 * max(1.0, float(right.abs().max())))
+
+
+def test_a_refusal_after_the_first_update_says_what_stands_and_names_rows(load, make_scored) -> None:
+    student = load()
+    scored = make_scored(LENGTHS, teacher_logp=[-1, -1, -3, -1])
+    updater = Updater(student, InfiniteAtThree(), settings(minibatches=4))
+    with pytest.raises(AnswerIsNo, match=r"rows \[2\]: 2 of the step's 4 updates stand"):
+        updater.update(scored, step=1)
+
+
+class InfiniteAtThree(TokenObjective):
+    """Breaks its promise for tokens that the teacher gives -3 nats."""
+
+    def __call__(self, student, batch):
+        return TokenLoss(loss_N=student.logp_N + torch.where(batch.teacher_logp_N == -3, math.inf, 0.0))

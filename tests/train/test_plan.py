@@ -1,6 +1,8 @@
 """What is said before step one: everything that is missing, at once, and what the run will see."""
 
 import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,25 +10,30 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from opd.models.machine import memory_bytes
+from opd.records.errors import AskedWrongly
 from opd.records.places import recipe_path
 from opd.records.rollouts import Prompt
 from opd.records.settings import read
 from opd.train.corpus.duplicates import repetition
+from opd.train.lacks import lacks
 from opd.train.memory import GIB
 from opd.train.notes import (
     evaluation_notes,
     notes,
+    notes_of,
     packing_notes,
     prompt_notes,
     rehearsal_notes,
     repetition_notes,
     template_notes,
 )
-from opd.train.plan import forecast_of, lacks, make_plan
-from opd.train.recipe import Recipe
+from opd.train.plan import forecast_of, make_plan
+from opd.train.recipe import Recipe, build
 from opd.train.rehearsal import Rehearsal
+from opd.train.run import prepare
 
 REFERENCE = 1_777_088_000  # parameters of the reference student and teacher, head untied
 
@@ -48,8 +55,8 @@ def test_all_that_is_missing_is_said_at_once(make_recipe, tmp_path: Path) -> Non
     assert lacks(recipe) == [
         f"student: model '{tmp_path}/no-student': no such directory; {where_else}",
         f"teacher: {tmp_path} has no config.json: it is not a Hugging Face model directory",
-        f"training data: data '{tmp_path}/none.jsonl': no such file",
         f"memory: weights, optimizer state and gradients take {memory}",
+        f"training data: data '{tmp_path}/none.jsonl': no such file",
     ]
 
 
@@ -313,3 +320,114 @@ def test_the_recipes_on_the_reference_data_say_that_it_repeats_itself_and_are_no
     assert (plan.rows, plan.different) == (15_285, 15_052)
     assert not [fault for fault in plan.lacks if "training data" in fault]
     assert [note for note in plan.notes if note.startswith("data: 233 of 15,285 problems (1.5%) repeat")]
+
+
+# --- what `opd train` would refuse ----------------------------------------------------------------------
+
+
+def save_lfm2(folder: Path, tokens_of: Path) -> Path:
+    """A model directory whose layers are convolutions and attention, with a tokenizer that fits the student's."""
+    shutil.copytree(tokens_of, folder)
+    config = AutoConfig.for_model(
+        "lfm2",
+        layer_types=["conv", "full_attention"],
+        vocab_size=320,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        eos_token_id=json.loads((tokens_of / "config.json").read_text())["eos_token_id"],
+    )
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    return folder
+
+
+def test_a_student_that_can_not_be_sampled_from_is_refused_by_plan_and_run_alike(
+    make_recipe, random_models: Path, tmp_path: Path
+) -> None:
+    folder = save_lfm2(tmp_path / "lfm2", random_models / "student")
+    recipe = make_recipe(f"student.model={folder}")
+    reason = "opd can't sample from lfm2: it has recurrent layers, whose state can't be shared"
+    plan = make_plan(recipe, out=tmp_path / "run")
+    assert plan.sampler is None
+    assert [fault for fault in plan.lacks if reason in fault]
+    with pytest.raises(AskedWrongly, match=reason):
+        build(recipe)
+    assert make_plan(make_recipe(f"teacher.model={folder}"), out=tmp_path / "run").lacks == ()
+
+
+@pytest.mark.parametrize(
+    ("sets", "sampler"),
+    [
+        ([], "engine"),
+        (['machine.engine="plain"'], "plain"),
+        (["lora.rank=2"], "plain: its q_proj is a Linear, not a plain matrix"),
+    ],
+)
+def test_the_plan_says_which_sampler_is_taken(make_recipe, tmp_path: Path, sets: list[str], sampler: str) -> None:
+    recipe = make_recipe(*sets)
+    assert make_plan(recipe, out=tmp_path).sampler == sampler == build(recipe).sampled_by
+
+
+@pytest.mark.parametrize(
+    ("sets", "fault"),
+    [
+        (['lora.targets=["query"]'], "student: lora: no linear layer is called query"),
+        (['lora.targets=["lm_head"]'], "student: lora.targets names lm_head, which is the embedding too"),
+        (["lora.rank=2", 'machine.engine="engine"'], "student: the engine can't run this model: its q_proj is"),
+        (['reward.grader="nope:f"'], "reward: grader = 'nope:f': ModuleNotFoundError: No module named 'nope'"),
+        (['reward.grader="json:nope"'], "reward: grader = 'json:nope': AttributeError"),
+    ],
+)
+def test_what_a_run_refuses_is_in_the_way_of_its_plan(
+    make_recipe, tmp_path: Path, sets: list[str], fault: str
+) -> None:
+    """And the run makes no folder."""
+    recipe = make_recipe(*sets)
+    plan = make_plan(recipe, out=tmp_path / "run")
+    assert [one for one in plan.lacks if one.startswith(fault)], plan.lacks
+    with pytest.raises(AskedWrongly, match=re.escape(fault.removeprefix("student: "))):
+        prepare(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_compiler_that_is_not_there_is_lacking(make_recipe, tmp_path: Path, monkeypatch) -> None:
+    recipe = make_recipe("machine.compile=true")
+    assert lacks(recipe) == []
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    (fault,) = lacks(recipe)
+    assert fault.startswith("machine.compile needs a compiler")
+
+
+@pytest.mark.parametrize("content", ["{}", '{"model": {"type": "BPE", "vocab": {}, "merges": []}}', "[", ""])
+def test_a_broken_tokenizer_is_one_line_of_the_plan(
+    make_recipe, random_models: Path, tmp_path: Path, content: str
+) -> None:
+    for role in ("student", "teacher"):
+        folder = tmp_path / role
+        shutil.copytree(random_models / role, folder)
+        (folder / "tokenizer.json").write_text(content)
+        recipe = make_recipe(f"{role}.model={folder}")
+        plan = make_plan(recipe, out=tmp_path / "run")
+        assert plan.lacks
+        assert all("\n" not in fault for fault in plan.lacks)
+        with pytest.raises(AskedWrongly):
+            build(recipe)
+
+
+def test_rows_that_are_left_out_are_said(make_recipe, tmp_path: Path) -> None:
+    """E73: one without a problem, and under a reward one that nothing could answer."""
+    recipe = make_recipe("rollouts.per_prompt=2", "reward.weight=1.0")
+    with Path(recipe.data.path).open("a") as file:
+        file.write('{"problem": " ", "answer": "1"}\n{"problem": "Prove it.", "answer": ""}\n')
+    plan = make_plan(recipe, out=tmp_path)
+    said = "data: rows that are left out: 1 with a blank problem, 1 without an answer that a response could equal"
+    assert plan.rows == 7
+    assert said in plan.notes
+    parts = build(recipe)
+    assert parts.reward is not None
+    parts.reward.close()
+    assert said in notes_of(recipe, parts, evaluations={})

@@ -285,6 +285,47 @@ def test_another_data_file_is_refused_with_both_digests(recipe: Recipe, tmp_path
     assert tree(out) == before
 
 
+def killed_before_its_first_state(recipe: Recipe, out: Path) -> None:
+    with pytest.raises(Killed):
+        go(recipe, out, kill_at=1)
+    assert find_start(recipe, out).state is None
+
+
+def test_other_data_are_refused_before_the_first_state_too(recipe: Recipe, tmp_path: Path) -> None:
+    """E59: the steps that are made again would be of other rows than the first ones."""
+    out = tmp_path / "run"
+    killed_before_its_first_state(recipe, out)
+    data = Path(recipe.data.path)
+    data.write_text(data.read_text().replace("Compute 1+1.", "Compute 2+1."))
+    before = tree(out)
+    with pytest.raises(AskedWrongly, match=r"problems\.jsonl has SHA-256 \w+, the run began with \w+"):
+        find_start(recipe, out)
+    assert tree(out) == before
+
+
+def test_other_models_are_refused_before_the_first_state_too(
+    make_recipe, random_models: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(random_models / "student", tmp_path / "student")
+    recipe, out = make_recipe(f"student.model={tmp_path / 'student'}", "save.every=2"), tmp_path / "run"
+    killed_before_its_first_state(recipe, out)
+    change_a_weight(tmp_path / "student")
+    with pytest.raises(AskedWrongly, match=r"the student .* has changed: model\.safetensors has SHA-256"):
+        prepare(recipe, out, start=find_start(recipe, out))
+
+
+def test_a_run_that_died_before_it_said_what_it_began_with_begins_anew(
+    recipe: Recipe, whole: Path, tmp_path: Path
+) -> None:
+    """Between its first file and its second nothing had been made of data or models."""
+    out = tmp_path / "run"
+    out.mkdir()
+    shutil.copyfile(whole / "recipe.json", out / "recipe.json")
+    go(recipe, out)
+    assert content(out) == content(whole)
+    assert read_json(out / "began.json") == read_json(whole / "began.json")
+
+
 @pytest.fixture
 def stopped(make_recipe, random_models: Path, tmp_path: Path) -> Recipe:
     """The recipe of a run that was interrupted after two of its steps, on copies of the models."""

@@ -71,6 +71,15 @@ def test_without_the_section_no_grader_exists(make_recipe) -> None:
     assert build(make_recipe()).reward is None
 
 
+@pytest.mark.parametrize(("key", "value"), [("weight", 1e7), ("weight", 0.0), ("correct", 1e7), ("wrong", -1e200)])
+def test_points_whose_squares_would_overflow_are_refused(key: str, value: float) -> None:
+    """The bad condition first: a group's sum."""
+    with pytest.raises(OverflowError):
+        advantages([1e308, 1e308, -1e308], [(0, 0)] * 3, scaled=True)
+    with pytest.raises(ValueError, match=key):
+        RewardSettings(**{key: value})
+
+
 def test_an_objective_that_takes_no_reward_refuses_one(make_recipe) -> None:
     with pytest.raises(AskedWrongly, match="objective k2 takes none"):
         make_recipe("objective.name=k2", "reward.weight=0.5")

@@ -25,6 +25,7 @@ def test_a_run_leaves_all_that_it_was_and_came_to(make_recipe, tmp_path: Path) -
     recipe = make_recipe("save.every=2")
     summary = go(recipe, out)
     assert sorted(path.name for path in out.iterdir()) == [
+        "began.json",
         "checkpoint-2",
         "checkpoint-3",
         "metrics.jsonl",

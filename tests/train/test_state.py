@@ -11,7 +11,6 @@ from safetensors import safe_open
 from opd.models.load import LanguageModel
 from opd.records.errors import AnswerIsNo
 from opd.records.files import is_complete
-from opd.records.metrics import Gap, StepMetrics
 from opd.train import objective as objectives
 from opd.train.clock import Spent
 from opd.train.state import States, TrainerState, read_state, read_tensors
@@ -20,28 +19,13 @@ from opd.train.update import OptimizerSettings, Updater
 LENGTHS = [3, 5, 2]
 
 
-def state(step: int) -> TrainerState:
-    metrics = StepMetrics(
-        step=step,
-        loss=0.1,
-        kl=0.2,
-        clamped=0.0,
-        gradient_norm=1.0,
-        learning_rate=1e-3,
-        rollouts=4,
-        trained_tokens=10,
-        mean_tokens=2.5,
-        surprise=1.0,
-        cut_short=0.0,
-        repeated=0.0,
-        rows_seen=2,
-        gap=Gap(mean=0.0, largest=0.0, k3=0.0),
-        objective={},
-        peak_bytes=1,
-        seconds={"total": 1.0},
-    )
-    spent = Spent(seconds=12.5, slowest_step_seconds=1.5, slowest_save_seconds=0.5)
-    return TrainerState(step=step, recipe="r3cipe", data="d4ta", spent=spent, metrics=metrics)
+@pytest.fixture
+def state(make_line) -> Callable[[int], TrainerState]:
+    def make(step: int) -> TrainerState:
+        spent = Spent(seconds=12.5, slowest_step_seconds=1.5, slowest_save_seconds=0.5)
+        return TrainerState(step=step, recipe="r3cipe", data="d4ta", spent=spent, metrics=make_line(step))
+
+    return make
 
 
 def updater(student: LanguageModel) -> Updater:
@@ -58,7 +42,7 @@ def same_bits(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 def test_a_restored_updater_makes_the_steps_that_the_first_one_made(
-    load, make_scored, tmp_path: Path, dtype: str
+    load, make_scored, state, tmp_path: Path, dtype: str
 ) -> None:
     """E66: weights, both moments and the optimizer's own step count, through the disk; with masters and without."""
     first = load(dtype=dtype)
@@ -91,7 +75,7 @@ def test_without_the_optimizers_memory_the_next_step_is_another_one(load, make_s
     assert not same_bits(weights(second), weights(first))
 
 
-def test_a_state_holds_masters_and_moments_of_every_parameter_once(load, make_scored, tmp_path: Path) -> None:
+def test_a_state_holds_masters_and_moments_of_every_parameter_once(load, make_scored, state, tmp_path: Path) -> None:
     """A bfloat16 student: its masters are float32, and its tied head is not there twice."""
     student = load(dtype="bfloat16")
     one = updater(student)
@@ -109,7 +93,7 @@ def test_a_state_holds_masters_and_moments_of_every_parameter_once(load, make_sc
     assert steps == {1.0}
 
 
-def test_only_the_newest_is_kept_and_the_one_before_until_it_is_whole(tmp_path: Path, full_disk) -> None:
+def test_only_the_newest_is_kept_and_the_one_before_until_it_is_whole(state, tmp_path: Path, full_disk) -> None:
     """E63, by number: as text, step-1000000 comes before step-999999."""
     states = States(tmp_path, pauses_seconds=())
     tensors = {"master/a": torch.arange(4_096, dtype=torch.float32)}
@@ -125,13 +109,13 @@ def test_only_the_newest_is_kept_and_the_one_before_until_it_is_whole(tmp_path: 
     assert is_complete(tmp_path / "state" / "step-1000000")
 
 
-def test_what_a_state_says_is_read_back(tmp_path: Path) -> None:
+def test_what_a_state_says_is_read_back(state, tmp_path: Path) -> None:
     folder = States(tmp_path).save(state(40), {"master/a": torch.zeros(2)})
     assert folder == tmp_path / "state" / "step-000040"
     assert read_state(folder) == state(40)
 
 
-def test_one_changed_bit_is_found(tmp_path: Path) -> None:
+def test_one_changed_bit_is_found(state, tmp_path: Path) -> None:
     folder = States(tmp_path).save(state(40), {"master/a": torch.zeros(64)})
     data = bytearray((folder / "state.safetensors").read_bytes())
     data[-1] ^= 1
@@ -162,6 +146,6 @@ def test_a_state_of_another_model_is_refused_and_nothing_is_changed(load: Callab
     assert same_bits(weights(student), before)
 
 
-def test_a_state_says_what_it_is_in_a_file_for_people(tmp_path: Path) -> None:
+def test_a_state_says_what_it_is_in_a_file_for_people(state, tmp_path: Path) -> None:
     folder = States(tmp_path).save(state(40), {"master/a": torch.zeros(2)})
     assert json.loads((folder / "state.json").read_text())["spent"]["seconds"] == 12.5

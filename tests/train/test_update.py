@@ -215,7 +215,10 @@ def test_a_teacher_score_that_is_no_number_is_refused_before_the_update(load, ma
     ("objective", "message"),
     [
         (InfiniteAtThree(), r"the loss is not finite on rows \[1\]: nothing was updated; lower optimizer.lr"),
-        (FiniteWithoutSlope(), r"the gradient norm is nan: nothing was updated; lower optimizer.lr"),
+        (
+            FiniteWithoutSlope(),
+            r"the gradient norm of rows \[0, 1, 2\] is nan: nothing was updated; lower optimizer.lr",
+        ),
     ],
 )
 def test_a_loss_or_gradient_that_is_no_number_is_refused_before_the_update(

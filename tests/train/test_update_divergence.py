@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -88,6 +89,20 @@ def test_the_teacher_has_no_gradient_and_is_left_as_it_was(load, make_scored) ->
     for parameter, old in zip(teacher.module.parameters(), before, strict=True):
         assert parameter.grad is None
         assert torch.equal(parameter, old)
+
+
+def test_the_gap_is_to_the_whole_softmax_where_top_p_cut_what_was_drawn(load, make_scored) -> None:
+    """E43: the sampler's own values are renormalised, and not what a trainer can be compared with."""
+    raw = make_scored(LENGTHS, behaviour_logp=-4.0)
+    cut = [
+        replace(one, rollout=replace(one.rollout, logp=(-0.5,) * len(one.rollout.logp), raw_logp=one.rollout.logp))
+        for one in raw
+    ]
+    gaps = [
+        Updater(load(), find("jsd")(), UNCLIPPED, teacher=load("teacher")).update(scored, step=1).gap
+        for scored in (raw, cut)
+    ]
+    assert gaps[0] == gaps[1]
 
 
 def test_a_divergence_without_a_teacher_is_refused(load) -> None:

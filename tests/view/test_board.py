@@ -53,6 +53,19 @@ def test_the_frame_shows_everything_that_is_watched(metrics_of: MakeMetrics) -> 
     assert "█" in drawn, "the trend of the KL"
 
 
+def test_the_wall_clock_bounds_what_is_left(metrics_of: MakeMetrics) -> None:
+    clock, left = Clock(), 10.0
+    board = TrainBoard(total_steps=120, quiet=True, now=clock, seconds_left=lambda: left)
+    assert "at most 0:10 left" in frame(board)  # before any step, it is all that is known
+    for step in (1, 2, 3):
+        clock.seconds += 0.5
+        board.step(metrics_of(step))
+    assert "at most 0:10 left" in frame(board)
+    assert "at most 0:10 left" in board.line()
+    left = 100.0
+    assert "about 0:58 left" in frame(board), "117 steps of half a second"
+
+
 def test_what_a_step_is_warned_of_stands_under_the_frame_and_behind_the_line(metrics_of: MakeMetrics) -> None:
     warning = "the teacher gives the student's end of sequence -14.2 nats on average: " + "answers will grow " * 5
     board = TrainBoard(total_steps=9, quiet=True)

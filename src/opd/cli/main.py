@@ -6,10 +6,12 @@ Exit 0: done; 1: the answer is no, or the work could not be finished; 2: asked w
 import os
 import signal
 import sys
+import time
 
 import click
 
 from opd import __version__
+from opd.cli import BEGAN
 from opd.cli.compare import compare
 from opd.cli.data import data
 from opd.cli.demo import demo
@@ -45,15 +47,19 @@ for verb in (demo, plan, train, evaluate, grade, judge, compare, score, power, d
 
 def main() -> None:
     """Runs the command line and exits."""
-    code = run(sys.argv[1:])
+    code = run(sys.argv[1:], began=BEGAN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a late Ctrl-C has nothing left to end
     sys.exit(code)
 
 
-def run(arguments: list[str]) -> int:
-    """The exit code of a command line; errors that a person can act on are one line without a traceback."""
+def run(arguments: list[str], *, began: float | None = None) -> int:
+    """The exit code of a command line; errors that a person can act on are one line without a traceback.
+
+    `began` is when the process was started, by `time.monotonic`: a verb that has a wall clock counts from there.
+    """
+    began = time.monotonic() if began is None else began
     try:
-        opd.main(arguments, prog_name="opd", standalone_mode=False)
+        opd.main(arguments, prog_name="opd", standalone_mode=False, obj=began)
     except click.ClickException as error:
         error.show()
         return error.exit_code

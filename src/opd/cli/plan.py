@@ -29,7 +29,7 @@ def plan(recipe: str, sets: tuple[str, ...], out: Path, rehearse: bool, as_json:
 
     Nothing is created. Exit code 1: the run can't work here, and the plan says why.
     """
-    from opd.evaluate.benchmark import instructions
+    from opd.cli.evaluations import instructions
     from opd.records.errors import AnswerIsNo
     from opd.records.files import canonical_json
     from opd.records.places import recipe_path
@@ -73,6 +73,8 @@ def _amounts(made: "Plan", name: str) -> "Table":
         table.add_row("rows seen, at most", f"{made.rows_seen:,}", f"of {made.rows:,}{repeated}")
         table.add_row("steps, at most", f"{made.steps:,}", "")
         table.add_row("tokens sampled, at most", f"{made.rollout_tokens:,}", "if every rollout reaches the limit")
+    if made.sampler is not None:
+        table.add_row("sampler", made.sampler.partition(":")[0], made.sampler.partition(": ")[2])
     table.add_row("longest prompt", f"{made.prompt_tokens:,}", "tokens")
     return table
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Put a value into the recipe: optimizer.lr=2e-6."
 )
 @click.option("--quiet", is_flag=True, help="Show nothing but errors.")
-def train(recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], quiet: bool) -> None:
+@click.pass_obj
+def train(began: float, *, recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], quiet: bool) -> None:
     """Distil the student of RECIPE, a .toml or .json file or the name of one that ships.
 
     Afterwards OUT holds recipe.json, metrics.jsonl, rollouts/, checkpoint-*/ (complete model directories) and
@@ -28,8 +29,8 @@ def train(recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], qu
     """
     file = _recipe_file(recipe, out, resume=resume)  # before the imports that take seconds
 
+    from opd.cli.evaluations import instructions
     from opd.cli.interrupt import Interrupt
-    from opd.evaluate.benchmark import instructions
     from opd.records.errors import AnswerIsNo
     from opd.records.metrics import StopCause
     from opd.records.settings import read
@@ -44,7 +45,7 @@ def train(recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], qu
         click.echo(f"{out} is finished, and was left as it is: {_closing(done, out)}")
         return
     start = find_start(settings, out) if resume else None
-    parts = prepare(settings, out, start=start)
+    parts = prepare(settings, out, start=start, began=began)
     said = notes_of(settings, parts, evaluations=instructions())
     if not quiet:
         for note in said:
@@ -52,7 +53,8 @@ def train(recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], qu
         click.echo(f"sampler: {parts.sampled_by}", err=True)
         if start:
             click.echo(f"going on after step {start.step}", err=True)
-    board = TrainBoard(total_steps=settings.budget.steps, quiet=quiet)
+    last_step = settings.budget.last_step(rows=parts.order.rows, prompts_per_step=settings.rollouts.prompts_per_step)
+    board = TrainBoard(total_steps=last_step, quiet=quiet, seconds_left=lambda: parts.budget.left_seconds)
     with Interrupt(unit="step") as interrupt, board:
         summary = run(
             settings,
@@ -88,7 +90,12 @@ def _recipe_file(recipe: str | None, out: Path, *, resume: bool) -> Path:
 
 def _closing(summary: "RunSummary", out: Path) -> str:
     last = out / summary.checkpoints[-1]
-    return (
+    lines = [
         f"{summary.steps:,} steps in {summary.seconds:,.0f} s ({summary.stop.value.replace('_', ' ')}); "
         f"the newest checkpoint is {last}"
-    )
+    ]
+    if str(summary.left_out):
+        lines.append(f"rows that were left out: {summary.left_out}")
+    if summary.ungraded:
+        lines.append(f"grading failed for {summary.ungraded:,} rollouts, which had no reward")
+    return "\n".join(lines)

@@ -4,13 +4,34 @@ Both act on the layers that stand in a row in transformers' decoders (`decoder.l
 compilation serves them all, and a layer that is computed again keeps only what it was given.
 """
 
+import os
+import shutil
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch.utils.checkpoint import checkpoint
 
 from opd.records.errors import AskedWrongly
+
+
+def missing_compiler(device: str) -> str | None:
+    """What `torch.compile` lacks on this machine, and what to do; None when it has all that it needs.
+
+    For a CPU it writes C++, for a GPU Triton, which compiles its launchers as C.
+    """
+    if device == "cuda" and find_spec("triton") is None:
+        return "machine.compile needs triton: pip install triton, or set machine.compile = false"
+    variable, names = ("CC", ("gcc", "clang")) if device == "cuda" else ("CXX", ("g++", "clang++"))
+    named = os.environ.get(variable)
+    if any(map(shutil.which, [named] if named else names)):
+        return None
+    sought = f"{variable} = {named}" if named else " nor ".join(names)
+    return (
+        f"machine.compile needs a compiler, and there is {'no ' if named else 'neither '}{sought} on the PATH: "
+        "install one, or set machine.compile = false"
+    )
 
 
 def compile_layers(module: Any) -> None:

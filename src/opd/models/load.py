@@ -146,6 +146,41 @@ def load_model(path: Path, *, dtype: str, device: str) -> LanguageModel:
     )
 
 
+def load_skeleton(path: Path, *, dtype: str) -> Any:
+    """A directory's transformers model without its weights: what its layers are, and nothing to compute with.
+
+    Raises `AskedWrongly` when the configuration can't be read.
+    """
+    with _readable(path, "configuration"), torch.device("meta"):
+        config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        return AutoModelForCausalLM.from_config(config, dtype=DTYPES[dtype], attn_implementation="sdpa")
+
+
+def load_as_stored(path: Path) -> tuple[Any, dict[str, tuple[str, ...]]]:
+    """A directory's transformers model in the dtype that it is stored in, and the tensors that did not fit, by kind.
+
+    The kinds are `missing`, `unexpected` and `mismatched`; a kind without a tensor is left out. Raises `AskedWrongly`
+    when it can't be read.
+    """
+    with _readable(path, "model"):
+        module, found = AutoModelForCausalLM.from_pretrained(
+            path,
+            dtype="auto",
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            attn_implementation="sdpa",  # whatever the configuration asks for
+            ignore_mismatched_sizes=True,  # they are in what comes back, by name
+            output_loading_info=True,
+        )
+    # a tensor of another shape comes with its two shapes
+    kinds = {
+        kind: tuple(sorted(one if isinstance(one, str) else one[0] for one in found[f"{kind}_keys"]))
+        for kind in ("missing", "unexpected", "mismatched")
+    }
+    return module.eval(), {kind: names for kind, names in kinds.items() if names}
+
+
 @contextmanager
 def _readable(path: Path, what: str) -> Iterator[None]:
     """Whatever another library makes of a strange directory is a line that names the directory.

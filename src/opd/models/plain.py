@@ -25,13 +25,20 @@ from opd.models.load import LanguageModel
 from opd.models.logprobs import token_logp
 from opd.models.noise import draw, uniforms
 from opd.models.sequences import micro_batches, packed
+from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 
 
 class PlainSampler:
-    """A `Sampler` for any causal language model that transformers loads."""
+    """A `Sampler` for any causal language model that transformers loads and whose past is keys and values.
+
+    Raises `AskedWrongly` for another one, such as a recurrent model, and for one that does not compute in steps what
+    it computes at once.
+    """
 
     def __init__(self, model: LanguageModel, sampling: Sampling, *, largest_batch: int = 256) -> None:
+        with torch.compiler.set_stance("force_eager"):
+            _check_decoder(model)
         self._model = model
         self._sampling = sampling
         self._largest_batch = largest_batch
@@ -123,6 +130,21 @@ class PlainScorer:
             ScoredRollout(rollout=rollout, teacher_logp=_finite(rollout, found[index]))
             for index, rollout in enumerate(rollouts)
         ]
+
+
+def misfit(module: Any) -> str | None:
+    """Why transformers' model can't be sampled from here, as far as its build shows; None when nothing speaks for it.
+
+    The rollouts of a prompt share its prefill, so a layer's past must be something to repeat and to select from: keys
+    and values are, the state of a recurrent layer is not.
+    """
+    layers = DynamicCache(config=module.config).layers
+    if any(not hasattr(layer, "batch_repeat_interleave") or hasattr(layer, "recurrent_states") for layer in layers):
+        return "it has recurrent layers, whose state can't be shared by the rollouts of a prompt"
+    taken = _arguments(module.get_decoder())
+    if not taken & {"past_key_values", "cache"}:
+        return "its forward pass takes no keys and values of the past"
+    return None
 
 
 def sampling_logp(logits_BV: torch.Tensor, sampling: Sampling) -> torch.Tensor:
@@ -226,6 +248,48 @@ class _Decoder:
         )
         hidden_BH: torch.Tensor = output.last_hidden_state[:, -1]
         return hidden_BH
+
+
+TRIED = ((2,), (0, 1, 1, 2))  # prompts of the trial, of different lengths, so that one is padded
+FURTHER = (1, 2)  # tokens that each of them is gone on with
+
+
+def _check_decoder(model: LanguageModel) -> None:
+    """Nothing, when the decoder gives in steps, padded and repeated, what it gives at once; else `AskedWrongly`."""
+    try:
+        fault = misfit(model.module) or _trial(model)
+    except torch.OutOfMemoryError:
+        raise
+    except (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        fault = f"{type(error).__name__}: {error}".splitlines()[0]
+    if fault is not None:
+        kind = getattr(model.module.config, "model_type", type(model.module).__name__)
+        raise AskedWrongly(
+            f"{model.path}: opd can't sample from {kind}: {fault}; take a model whose layers all attend, or use this "
+            "one as the teacher"
+        )
+
+
+@torch.no_grad()
+def _trial(model: LanguageModel) -> str | None:
+    """None when two prompts, taken through the decoder as rollouts are, end in the hidden states of each alone."""
+    decoder = _Decoder(model, [Prompt(row=n, problem="", answer="", token_ids=ids) for n, ids in enumerate(TRIED)])
+    decoder.repeat(decoder.prefill(), 2)
+    steps = torch.tensor(FURTHER, device=model.device)
+    decoder.step(steps[0].repeat(4))
+    decoder.keep([1, 2])  # of each prompt one
+    found_BH = decoder.step(steps[1].repeat(2))
+    plain = model.module.get_decoder()
+    rows = [torch.tensor([(*ids, *FURTHER)], device=model.device) for ids in TRIED]
+    expected_BH = torch.stack([plain(input_ids=ids, use_cache=False).last_hidden_state[0, -1] for ids in rows])
+    if not torch.isfinite(expected_BH).all():
+        return None  # its numbers are broken, not its build; what samples or scores says so, with the row
+    largest = float(expected_BH.abs().max())
+    apart = float((found_BH - expected_BH).abs().max())
+    # a gross error is meant: a narrow dtype and a deep model part by far more than one rounding
+    if not apart <= largest * min(0.25, 1_024 * torch.finfo(expected_BH.dtype).eps):
+        return f"in steps, its hidden states lie {apart:.2g} from those at once"
+    return None
 
 
 def _arguments(module: Any) -> frozenset[str]:

@@ -53,6 +53,7 @@ def warnings_of(line: StepMetrics, before: Sequence[StepMetrics]) -> tuple[str, 
         ending_note(line.eos_teacher_logp),
         _opening_note([*before[-FEWEST_OPENINGS:], line]),
         balance_note(line.objective),
+        _grading_note(line),
         _rise_note([*before[-RISE_STEPS:], line]),
     ]
     return tuple(note for note in found if note)
@@ -81,6 +82,16 @@ def _opening_note(lines: Sequence[StepMetrics]) -> str | None:
     return (
         f"student and teacher are {distance:.1f} nats apart at the first token (median of {rollouts} rollouts): the "
         "teacher expects another opening; compare chat templates and thinking modes"
+    )
+
+
+def _grading_note(line: StepMetrics) -> str | None:
+    """E45, for graders: every failure is said, for a grader that fails at some kind of answer teaches to avoid it."""
+    if not line.ungraded:
+        return None
+    return (
+        f"grading failed for {line.ungraded:,} of {line.rollouts:,} rollouts: they have no reward, and count as "
+        "their group's mean; see reward.grader"
     )
 
 

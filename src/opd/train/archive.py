@@ -80,6 +80,8 @@ class Archive:
             best=tuple(path.name for path in self._checkpoints.best(self._means())),
             student=digest(parts.origins.student),
             teacher=digest(parts.origins.teacher),
+            left_out=parts.left_out,
+            ungraded=sum(line.ungraded or 0 for line in self._lines) if recipe.reward is not None else None,
         )
 
     def _checkpoint(self, step: int) -> None:

@@ -17,9 +17,10 @@ class Batch:
     """Response tokens as an objective sees them."""
 
     weight_N: torch.Tensor  # of a token's loss; 0 where it is not trained
-    behaviour_logp_N: torch.Tensor  # nats, the sampler's
+    behaviour_logp_N: torch.Tensor  # nats, of the distribution that was sampled from
     teacher_logp_N: torch.Tensor  # nats
     advantage_N: torch.Tensor  # of the task reward, the same at each token of a rollout; 0 without one
+    raw_logp_N: torch.Tensor | None = None  # nats, the sampler's before top-p and top-k cut; None: nothing was cut
 
     def part(self, tokens: slice) -> "Batch":
         """Some of the tokens."""
@@ -28,6 +29,7 @@ class Batch:
             behaviour_logp_N=self.behaviour_logp_N[tokens],
             teacher_logp_N=self.teacher_logp_N[tokens],
             advantage_N=self.advantage_N[tokens],
+            raw_logp_N=None if self.raw_logp_N is None else self.raw_logp_N[tokens],
         )
 
 
@@ -42,4 +44,7 @@ def collate(scored: Sequence[ScoredRollout], *, device: torch.device, dtype: tor
         behaviour_logp_N=flat(lambda one: one.rollout.logp),
         teacher_logp_N=flat(lambda one: one.teacher_logp),
         advantage_N=flat(lambda one: (one.advantage,) * len(one.rollout.token_ids)),
+        raw_logp_N=None
+        if all(one.rollout.raw_logp is None for one in scored)
+        else flat(lambda one: one.rollout.raw_logp or one.rollout.logp),
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from opd.models.export import export
 from opd.models.load import LanguageModel
 from opd.records.errors import AnswerIsNo
-from opd.records.failures import errno_name, errno_of
+from opd.records.failures import NotWritten, in_words
 from opd.records.files import discard, is_complete, publish, read_json, tree, write_json
 from opd.train.readback import check_readback
 from opd.train.retention import Means, Retention
@@ -124,12 +124,10 @@ class Checkpoints:
             if step not in staying and not left_over:
                 discard(folder)
 
-    def _failed(self, folder: Path, error: Exception) -> AnswerIsNo:
+    def _failed(self, folder: Path, error: Exception) -> NotWritten:
         newest = self.newest()
         left = f"{newest.name} is whole" if newest else "no checkpoint was written before it"
-        number = errno_of(error)
-        which = "" if number is None else f"errno {number}, {errno_name(number)}: "
-        return AnswerIsNo(f"{folder} could not be saved ({which}{error}); {left}")
+        return NotWritten(f"{folder} could not be saved ({in_words(error)}); {left}", path=folder)
 
 
 def _replace(folder: Path, fresh: Path) -> None:

@@ -22,7 +22,7 @@ class BudgetSettings(Settings):
     epochs: PositiveInt | None = None
     """Times through the data; null for no limit."""
     max_wall_seconds: PositiveFloat | None = None
-    """Seconds from the moment that the recipe was read, loading included; null for no limit."""
+    """Seconds from the start of the process, imports, fetching and loading included; null for no limit."""
     reserve_seconds: NonNegativeFloat = 0.0
     """Kept free at the end of the wall clock, so that the last checkpoint is whole."""
 
@@ -37,18 +37,20 @@ class Spent(Settings):
     """What a run has used of its time so far."""
 
     seconds: NonNegativeFloat
-    """Since the run began, loading included; time between two tries is not counted."""
+    """Since the process began; time between two tries is not counted."""
     slowest_step_seconds: NonNegativeFloat
     slowest_save_seconds: NonNegativeFloat
 
 
 class Budget:
-    """How much of what was asked for is left. The wall clock runs from construction."""
+    """How much of what was asked for is left. The wall clock runs from `began`, by `now`; None: from construction."""
 
-    def __init__(self, settings: BudgetSettings, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, settings: BudgetSettings, *, now: Callable[[], float] = time.monotonic, began: float | None = None
+    ) -> None:
         self._settings = settings
         self._now = now
-        self._start = now()
+        self._start = now() if began is None else began
         self._before = 0.0
         self._slowest_step = 0.0
         self._slowest_save = 0.0
@@ -57,6 +59,12 @@ class Budget:
     def seconds(self) -> float:
         """Since the run began, earlier tries included."""
         return self._before + self._now() - self._start
+
+    @property
+    def left_seconds(self) -> float | None:
+        """Until the reserve begins; None without a wall clock."""
+        limit = self._settings.max_wall_seconds
+        return None if limit is None else limit - self._settings.reserve_seconds - self.seconds
 
     @property
     def spent(self) -> Spent:
@@ -88,12 +96,10 @@ class Budget:
         """
         if step >= last_step:
             return StopCause.STEPS if step >= self._settings.steps else StopCause.EPOCHS
-        limit = self._settings.max_wall_seconds
-        if limit is None:
+        if (left := self.left_seconds) is None:
             return None
         needed = SLACK * (self._slowest_step + 2 * self._slowest_save)
-        out_of_time = self.seconds + needed >= limit - self._settings.reserve_seconds
-        return StopCause.WALL_CLOCK if out_of_time else None
+        return StopCause.WALL_CLOCK if needed >= left else None
 
 
 class Phases:

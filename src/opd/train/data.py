@@ -1,23 +1,29 @@
 """Rows of a file → prompts.
 
-JSON Lines or parquet; a row has at least a problem and an answer. A row is named by its place in the file, so
-that a filter changes no row's sampling noise.
+JSON Lines or parquet; a row has at least a problem and an answer, each as text or inside another value. A row is
+named by its place in the file, so that a filter changes no row's sampling noise.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import PositiveInt
+from pydantic import PositiveInt, field_validator
 
+from opd.grading.grader import check_gold
 from opd.models.chat import prompt_ids, user_text
 from opd.records.errors import AskedWrongly
+from opd.records.fields import roles, users_turn, value_in, written
 from opd.records.files import sha256
+from opd.records.metrics import LeftOut
 from opd.records.places import locate
 from opd.records.rollouts import Prompt
 from opd.records.settings import Settings
 from opd.train.corpus.duplicates import Repetition, repetition
+from opd.train.corpus.problems import Problem
 from opd.train.rows import read_rows
+from opd.train.templates import template_text
 
 SHOWN = 60  # characters of a problem in a message
 
@@ -32,11 +38,11 @@ class DataSettings(Settings):
     where: dict[str, str] = {}
     """Only rows in which each of these fields has this value."""
     problem_field: str = "problem"
-    """The field with the problem's text."""
+    """The field with the problem: a text, or a chat of one user's turn. A dot leads into a value."""
     answer_field: str = "answer"
-    """The field with the answer; distillation does not use it, graders and pages do."""
+    """The field with the answer, a text or a number; distillation does not use it, graders and pages do."""
     prompt: str = "{problem}"
-    """The user's turn; the chat template of the student's tokenizer goes around it."""
+    """The user's turn, or the name of a template: plain, boxed, dapo. The student's chat template goes around it."""
     shuffle: bool = True
     """A new order every epoch, from the recipe's seed; otherwise the order of the file."""
     limit_prompt_tokens: PositiveInt = 1_024
@@ -45,6 +51,19 @@ class DataSettings(Settings):
     """What happens to a row whose prompt is longer: the run does not start, or goes without the row."""
     repeats: Literal["refuse", "allow"] = "refuse"
     """Whether more than 1 % of the problems may repeat an earlier one, which is then trained on that much more."""
+
+    @field_validator("prompt")
+    @classmethod
+    def _by_name(cls, given: str) -> str:
+        return template_text(given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRows:
+    """What a run trains on, in the order of the file."""
+
+    prompts: list[Prompt]
+    left_out: LeftOut
 
 
 def check_data(settings: DataSettings) -> Path:
@@ -57,41 +76,38 @@ def check_data(settings: DataSettings) -> Path:
     return path
 
 
-def numbered_rows(settings: DataSettings) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows that the filter leaves, in the order of the file, each with its place there.
+def read_problems(settings: DataSettings, *, graded: bool) -> tuple[list[Problem], LeftOut]:
+    """The problems to train on, in the order of the file, and what was left out; `graded`: there is a task reward.
 
-    Raises `AskedWrongly` when a row lacks the text of its problem or its answer.
+    Raises `AskedWrongly` when there are none, or a row lacks its problem or its answer.
     """
-    for row, values in enumerate(read_rows(check_data(settings))):
-        if any(values.get(field) != value for field, value in settings.where.items()):
-            continue
-        for field in (settings.problem_field, settings.answer_field):
-            if not isinstance(values.get(field), str):
-                raise AskedWrongly(
-                    f"row {row} of {settings.path}: no text in field {field!r}; it has {sorted(values)}"
-                )
-        yield row, values
+    found = list(_problems(settings))
+    asking = [problem for problem in found if problem.text.strip()]
+    kept = [problem for problem in asking if not graded or _can_be_right(problem)]
+    left_out = LeftOut(blank=len(found) - len(asking), unanswered=len(asking) - len(kept))
+    _check_any(settings, kept, left_out)
+    return kept, left_out
 
 
-def read_prompts(settings: DataSettings, tokenizer: Any) -> list[Prompt]:
-    """The prompts, in the order of the file.
+def read_prompts(settings: DataSettings, tokenizer: Any, *, graded: bool = False) -> TrainingRows:
+    """The problems as prompts.
 
-    Raises `AskedWrongly` when there are none, a field is missing, or a prompt is too long and may not be dropped.
+    Raises `AskedWrongly` as `read_problems` does, and when a prompt is too long and may not be dropped.
     """
+    problems, left_out = read_problems(settings, graded=graded)
     prompts: list[Prompt] = []
-    for row, values in numbered_rows(settings):
-        prompt = _prompt(settings, tokenizer, row, values)
+    for problem in problems:
+        prompt = _prompt(settings, tokenizer, problem)
         if len(prompt.token_ids) <= settings.limit_prompt_tokens:
             prompts.append(prompt)
         elif settings.too_long == "refuse":
             raise AskedWrongly(
-                f"row {row} of {settings.path}: its prompt has {len(prompt.token_ids)} tokens, the limit is "
+                f"row {prompt.row} of {settings.path}: its prompt has {len(prompt.token_ids)} tokens, the limit is "
                 f'{settings.limit_prompt_tokens}; raise data.limit_prompt_tokens, or set data.too_long = "drop"'
             )
-    if not prompts:
-        filtered = f" that has {settings.where}" if settings.where else ""
-        raise AskedWrongly(f"{settings.path} has no row{filtered} to train on")
-    return prompts
+    left_out = left_out.model_copy(update={"too_long": len(problems) - len(prompts)})
+    _check_any(settings, prompts, left_out)
+    return TrainingRows(prompts=prompts, left_out=left_out)
 
 
 def check_repeats(settings: DataSettings, prompts: Sequence[Prompt]) -> Repetition:
@@ -114,11 +130,55 @@ def repeats_fault(settings: DataSettings, problems: Sequence[tuple[int, str]], f
     )
 
 
-def _prompt(settings: DataSettings, tokenizer: Any, row: int, values: dict[str, Any]) -> Prompt:
-    problem = values[settings.problem_field]
+def _problems(settings: DataSettings) -> Iterator[Problem]:
+    """The rows that the filter leaves."""
+    for row, values in enumerate(read_rows(check_data(settings))):
+        if any(written(value_in(values, field)) != value for field, value in settings.where.items()):
+            continue
+        place = f"row {row} of {settings.path}"
+        text = _problem(values, settings.problem_field, place=place)
+        if (answer := written(value_in(values, settings.answer_field))) is None:
+            raise AskedWrongly(_no_text(place, settings.answer_field, values))
+        yield Problem(row=row, name=f"row {row}", text=text, answer=answer)
+
+
+def _problem(values: Mapping[str, Any], field: str, *, place: str) -> str:
+    """The problem of a row. A chat with more than the user's turn would be asked without what else it says."""
+    value = value_in(values, field)
+    if len(speaking := roles(value)) > 1:
+        raise AskedWrongly(
+            f"{place}: field {field!r} is a chat of {len(speaking)} turns ({', '.join(speaking)}), and a problem is "
+            "asked in one user's turn; keep that turn alone, and put what a system's turn says into data.prompt"
+        )
+    if (text := users_turn(value)) is None:
+        raise AskedWrongly(_no_text(place, field, values))
+    return text
+
+
+def _no_text(place: str, field: str, values: Mapping[str, Any]) -> str:
+    return f"{place}: no text in field {field!r}; it has {sorted(values)}"
+
+
+def _can_be_right(problem: Problem) -> bool:
+    """Whether any response could be, by the rules of the room `grading`."""
+    try:
+        check_gold(problem.answer or "")
+    except AskedWrongly:
+        return False
+    return True
+
+
+def _check_any(settings: DataSettings, rows: Sequence[object], left_out: LeftOut) -> None:
+    if not rows:
+        filtered = f" that has {settings.where}" if settings.where else ""
+        because = f" ({left_out})" if str(left_out) else ""
+        raise AskedWrongly(f"{settings.path} has no row{filtered} to train on{because}")
+
+
+def _prompt(settings: DataSettings, tokenizer: Any, problem: Problem) -> Prompt:
     return Prompt(
-        row=row,
-        problem=problem,
-        answer=values[settings.answer_field],
-        token_ids=prompt_ids(tokenizer, user_text(settings.prompt, problem)),
+        row=problem.row,
+        problem=problem.text,
+        answer=problem.answer or "",
+        token_ids=prompt_ids(tokenizer, user_text(settings.prompt, problem.text)),
     )

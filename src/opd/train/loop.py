@@ -69,6 +69,7 @@ def train(
                 stats,
                 scored,
                 stop_ids=parts.student.stop_ids,
+                graded=parts.reward is not None,
                 rows_seen=len(seen),
                 phases=phases,
                 device=parts.device,
@@ -87,14 +88,16 @@ def step_metrics(
     scored: Sequence[ScoredRollout],
     *,
     stop_ids: Collection[int],
+    graded: bool,
     rows_seen: int,
     phases: Phases,
     device: str,
 ) -> StepMetrics:
-    """The line of a step, without its warnings."""
+    """The line of a step, without its warnings; `graded`: there is a task reward."""
     objective = dict(stats.objective)
     rollouts = [one.rollout for one in scored]
     rewards = [one.reward for one in scored if one.reward is not None]
+    ungraded = len(scored) - len(rewards)
     at_edges = edges(scored, stop_ids=stop_ids)
     return StepMetrics(
         step=step,
@@ -115,6 +118,7 @@ def step_metrics(
         peak_bytes=peak_bytes(device),
         seconds=phases.with_total(),
         reward=fmean(rewards) if rewards else None,
+        ungraded=ungraded if graded else None,
         first_token_kl=at_edges.first_token_kl,
         first_token_distance=at_edges.first_token_distance,
         eos_teacher_logp=at_edges.eos_teacher_logp,

@@ -9,10 +9,12 @@ from typing import Any
 
 from opd.models.chat import PROBLEM
 from opd.models.load import LanguageModel
+from opd.records.metrics import LeftOut
 from opd.records.places import SHIPPED
 from opd.records.rollouts import Prompt
 from opd.train.alarms import ending_note
 from opd.train.corpus.duplicates import Repetition
+from opd.train.objective import TokenObjective
 from opd.train.order import PromptOrder
 from opd.train.recipe import Parts, Recipe
 from opd.train.rehearsal import Rehearsal
@@ -29,6 +31,7 @@ def all_notes(
     rows: int | None,
     prompts: Sequence[Prompt],
     repetition: Repetition | None,
+    left_out: LeftOut,
     tokenizers: tuple[Any, Any] | None,
     evaluations: Evaluations,
 ) -> list[str]:
@@ -36,7 +39,7 @@ def all_notes(
 
     `tokenizers` are the student's and the teacher's. What is not known before models are there is empty or None.
     """
-    said = [*notes(recipe, rows=rows), *prompt_notes(prompts)]
+    said = [*notes(recipe, rows=rows), *left_out_notes(left_out), *prompt_notes(prompts)]
     if recipe.data.repeats == "allow" or repetition is None or not repetition.accidental:  # else it is refused
         said += repetition_notes(repetition)
     said += evaluation_notes(recipe, evaluations)
@@ -50,6 +53,7 @@ def notes_of(recipe: Recipe, parts: Parts, *, evaluations: Evaluations) -> list[
         rows=len(parts.prompts),
         prompts=parts.prompts,
         repetition=parts.repetition,
+        left_out=parts.left_out,
         tokenizers=(parts.student.tokenizer, parts.teacher.tokenizer),
         evaluations=evaluations,
     )
@@ -68,10 +72,21 @@ def packing_notes(student: LanguageModel, teacher: LanguageModel) -> list[str]:
 def notes(recipe: Recipe, *, rows: int | None) -> list[str]:
     """What the recipe alone says, over so many rows; None where they can't be counted."""
     said = [] if rows is None else [_coverage(recipe, rows)]
-    said += [*recipe.objective.notes(), *_clip(recipe), *_reward(recipe), *_saves(recipe, rows)]
+    said += [*recipe.objective.notes(), *_clip(recipe), *_updates(recipe), *_cut(recipe)]
+    said += [*_reward(recipe), *_saves(recipe, rows)]
     if recipe.student.dtype == "bfloat16":
         said.append("the student computes in bfloat16 from float32 master weights")
+        if recipe.lora is not None:
+            said.append(
+                "checkpoints are float32: beside a bfloat16 matrix most of a small product of adapters would be "
+                "rounded away; evaluate them in float32 as well"
+            )
     return said
+
+
+def left_out_notes(left_out: LeftOut) -> list[str]:
+    """How many rows are not trained on, and why (faults E37, E73)."""
+    return [f"data: rows that are left out: {left_out}"] if str(left_out) else []
 
 
 def prompt_notes(prompts: Sequence[Prompt]) -> list[str]:
@@ -172,6 +187,36 @@ def _clip(recipe: Recipe) -> list[str]:
     return [
         f"objective.clip = {clip:g} never acts: with one update a step (optimizer.minibatches = 1) the ratio is 1"
     ]
+
+
+def _updates(recipe: Recipe) -> list[str]:
+    """Of several updates a step: too many for the rollouts, or an objective that does not know of them."""
+    count, asked = recipe.optimizer.minibatches, recipe.rollouts
+    rollouts = asked.prompts_per_step * asked.per_prompt
+    said = []
+    if count > rollouts:
+        said.append(
+            f"optimizer.minibatches = {count:,} is more than the {rollouts:,} rollouts of a step: each has an update "
+            "to itself"
+        )
+    if min(count, rollouts) > 1 and isinstance(recipe.objective, TokenObjective) and not recipe.objective.has_ratio:
+        said.append(
+            f"{recipe.objective.name} has no ratio: with optimizer.minibatches = {count:,} all updates of a step but "
+            "the first learn from rollouts of a policy that has moved, uncorrected; k1_policy_gradient corrects for it"
+        )
+    return said
+
+
+def _cut(recipe: Recipe) -> list[str]:
+    """What top-p and top-k take away from the metrics (faults E43)."""
+    if recipe.rollouts.sampling.full_support:
+        return []
+    note = (
+        f"rollouts: top_p = {recipe.rollouts.top_p:g}, top_k = {recipe.rollouts.top_k}: the tokens are not drawn from "
+        "the softmax that is scored, so the metrics' kl and surprise are means over them, and estimate neither a KL "
+        "nor an entropy"
+    )
+    return [note]
 
 
 def _reward(recipe: Recipe) -> list[str]:

@@ -54,6 +54,9 @@ class Objective(Settings):
     takes_reward: ClassVar[bool] = False
     """Whether a task reward changes anything; with any other objective it is refused."""
 
+    has_ratio: ClassVar[bool] = False
+    """Whether its loss has the ratio of now to before the step, which several updates of a step need."""
+
     terms: ClassVar[tuple[str, ...]] = ()
     """Names of the terms that its loss is the sum of, where their gradients are worth comparing."""
 

@@ -29,6 +29,14 @@ class Origins(Settings):
     teacher: Files
 
 
+class Beginning(Settings):
+    """`began.json`: what a run began with, and has to find when it is taken up again, before its first state too."""
+
+    data: str
+    """SHA-256 of the training file."""
+    models: Origins
+
+
 def origins_of(student: Path, teacher: Path) -> Origins:
     """The digests of the files in the two directories, which may be one."""
     paths = sorted({path for folder in (student, teacher) for path in files_in(folder)})

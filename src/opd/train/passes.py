@@ -40,7 +40,7 @@ class Part:
 class Seen:
     """What a pass saw of its tokens, without gradients."""
 
-    logp_N: torch.Tensor  # nats, the student's
+    logp_N: torch.Tensor  # nats, of the student before the step's first update, which sampled
     weight_N: torch.Tensor  # of each token's loss
     loss_N: torch.Tensor
     metrics_N: dict[str, torch.Tensor]
@@ -76,8 +76,9 @@ class Passes:
             else:
                 assert isinstance(self.objective, TokenObjective), "there are two kinds of objective"
                 logp_C, found = self._judge(self.objective, student_CH, ids_N[chunk], old_logp_C, batch)
-            weight_C = self._weights(batch, logp_C if old_logp_C is None else old_logp_C)
-            seen.append(_seen(logp_C, weight_C, found))
+            before_C = logp_C if old_logp_C is None else old_logp_C
+            weight_C = self._weights(batch, before_C)
+            seen.append(_seen(before_C, weight_C, found))
             loss_C = found.loss_N if term is None else found.terms_N[term]
             return weighted(loss_C, weight_C) / max(1, trained_tokens)
 

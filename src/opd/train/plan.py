@@ -1,44 +1,23 @@
-"""What a run needs and what it will see, said before anything is loaded.
-
-`lacks` is what makes the run impossible here. `make_plan` is the whole forecast: rows, tokens, memory, disk, time,
-and what a person should know before spending the time.
+"""What a run needs and what it will see, said before anything is loaded: rows, tokens, memory, disk, time, what is in
+the way, and what a person should know before spending the time.
 """
 
 import math
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from opd.models.adapters import missing_library
-from opd.models.load import load_tokenizer, read_stop_ids
 from opd.models.machine import device_meant, memory_bytes
 from opd.records.errors import AnswerIsNo, AskedWrongly
-from opd.records.rollouts import Prompt
 from opd.records.settings import Settings
 from opd.train.clock import SLACK
-from opd.train.corpus.duplicates import Repetition, repetition
-from opd.train.data import check_data, numbered_rows, read_prompts, repeats_fault
-from opd.train.memory import (
-    GIB,
-    WIDTHS,
-    Found,
-    Part,
-    load_of,
-    look,
-    memory_parts,
-    peak,
-    state_bytes,
-    trained_parameters,
-)
+from opd.train.lacks import missing_here
+from opd.train.memory import GIB, WIDTHS, Found, Part, load_of, memory_parts, peak, trained_parameters
 from opd.train.notes import Evaluations, all_notes, rehearsal_notes
-from opd.train.pairing import Speaker, mismatch
 from opd.train.recipe import Recipe
 from opd.train.rehearsal import Rehearsal, rehearse
-from opd.train.sink import lacking
+from opd.train.survey import Survey, survey_of
 
 TOKEN_BYTES = 12  # of a rollout's table: id, student's and teacher's log-probability; a packed one has 8 to 12
 
@@ -84,6 +63,8 @@ class Plan(Settings):
     """Of them, problems that differ in more than spelling."""
     rows_seen: int | None
     """Of them, at most."""
+    sampler: str | None = None
+    """Which one the student gets, with the reason where it is not the engine; null without the student."""
     prompt_tokens: int
     """Of the longest prompt; `data.limit_prompt_tokens` where it could not be counted."""
     rollout_tokens: int | None
@@ -98,24 +79,6 @@ class Plan(Settings):
     """Why it can't work here; empty when it can."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Survey:
-    """What is here of what the recipe names."""
-
-    student: Found
-    teacher: Found
-    student_tokenizer: Any = None
-    teacher_tokenizer: Any = None
-    prompts: list[Prompt] = field(default_factory=list)
-    repetition: Repetition | None = None
-    faults: list[str] = field(default_factory=list)
-
-    @property
-    def rows(self) -> int | None:
-        """To train on; None where they can't be read."""
-        return self.repetition.problems if self.repetition else None
-
-
 def make_plan(recipe: Recipe, *, out: Path, evaluations: Evaluations | None = None, rehearsed: bool = False) -> Plan:
     """The plan of a run in the folder `out`, which need not be there.
 
@@ -124,12 +87,12 @@ def make_plan(recipe: Recipe, *, out: Path, evaluations: Evaluations | None = No
     """
     place = next(parent for parent in (out, *out.absolute().parents) if parent.is_dir())
     device = device_meant(recipe.machine.device)
-    survey = _survey(recipe)
+    survey = survey_of(recipe)
     prompt_tokens = max((len(one.token_ids) for one in survey.prompts), default=recipe.data.limit_prompt_tokens)
     steps, rows_seen, tokens = _amounts(recipe, survey.rows)
     memory = _memory_space(recipe, survey, device, prompt_tokens)
     disk = _disk_space(recipe, survey.student, place, steps=steps or recipe.budget.steps, prompt_tokens=prompt_tokens)
-    missing = [*_missing(recipe, survey.student, survey.teacher), *survey.faults, *_short(memory, disk, device)]
+    missing = [*missing_here(recipe, survey.student, survey.teacher), *survey.faults, *_short(memory, disk, device)]
     said = _said(recipe, survey, evaluations or {})
     rehearsal = forecast = None
     if rehearsed and not missing:
@@ -146,6 +109,7 @@ def make_plan(recipe: Recipe, *, out: Path, evaluations: Evaluations | None = No
         rows=survey.rows,
         different=survey.repetition.problems - survey.repetition.repeated if survey.repetition else None,
         rows_seen=rows_seen,
+        sampler=survey.sampler,
         prompt_tokens=prompt_tokens,
         rollout_tokens=tokens,
         memory=memory,
@@ -172,75 +136,6 @@ def forecast_of(recipe: Recipe, rehearsal: Rehearsal, *, last_step: int) -> Fore
     )
 
 
-def lacks(recipe: Recipe) -> list[str]:
-    """Everything that the recipe needs and this machine does not have; empty when the run can start.
-
-    A model on the hub is fetched only when nothing else is lacking.
-    """
-    student, teacher = look(recipe.student), look(recipe.teacher)
-    if not _missing(recipe, replace(student, fault=None), replace(teacher, fault=None)):
-        student = student if student.here else look(recipe.student, fetch=True)
-        teacher = teacher if teacher.here else look(recipe.teacher, fetch=True)
-    return _missing(recipe, student, teacher)
-
-
-def _missing(recipe: Recipe, student: Found, teacher: Found) -> list[str]:
-    missing = [
-        None if student.fault is None else f"student: {student.fault}",
-        None if teacher.fault is None else f"teacher: {teacher.fault}",
-        _fault(lambda: check_data(recipe.data), "training data"),
-        _least_memory(recipe, student, teacher),
-        *lacking(recipe.sinks),
-        None if recipe.lora is None else missing_library(),
-    ]
-    return [fault for fault in missing if fault]
-
-
-def _survey(recipe: Recipe) -> _Survey:
-    found = _Survey(student=look(recipe.student), teacher=look(recipe.teacher))
-    if found.student.folder is not None:
-        found.student_tokenizer = load_tokenizer(found.student.folder)
-    if found.teacher.folder is not None:
-        found.teacher_tokenizer = load_tokenizer(found.teacher.folder)
-    if found.student.folder is not None and found.teacher.folder is not None:
-        pair = ((found.student.folder, found.student_tokenizer), (found.teacher.folder, found.teacher_tokenizer))
-        speakers = (Speaker(tokenizer=one, stop_ids=read_stop_ids(folder, one)) for folder, one in pair)
-        found.faults += [f"models: {fault}" for fault in [mismatch(*speakers)] if fault]
-    if _fault(lambda: check_data(recipe.data), "data") is None:
-        try:
-            _survey_data(recipe, found)
-        except AskedWrongly as error:
-            found.faults.append(f"training data: {error}")
-    found.faults += _too_long(recipe, found)
-    return found
-
-
-def _survey_data(recipe: Recipe, found: _Survey) -> None:
-    """What the rows are; as prompts where there is a tokenizer for it."""
-    data = recipe.data
-    if found.student.here:
-        found.prompts = read_prompts(data, found.student_tokenizer)
-        problems = [(prompt.row, prompt.problem) for prompt in found.prompts]
-    else:
-        problems = [(row, values[data.problem_field]) for row, values in numbered_rows(data)]
-    found.repetition = repetition([text for _, text in problems])
-    if fault := repeats_fault(data, problems, found.repetition):
-        raise AskedWrongly(fault)
-
-
-def _too_long(recipe: Recipe, survey: _Survey) -> list[str]:
-    longest = max((len(one.token_ids) for one in survey.prompts), default=0)
-    limit = recipe.rollouts.limit_tokens
-    faults = []
-    for role, shape in (("student", survey.student.shape), ("teacher", survey.teacher.shape)):
-        if longest and shape and longest + limit > shape.context_tokens:
-            faults.append(
-                f"{role}: {longest} prompt tokens + rollouts.limit_tokens = {limit} exceed its context of "
-                f"{shape.context_tokens} tokens; lower limit_tokens"
-            )
-    return faults
-
-
 def _amounts(recipe: Recipe, rows: int | None) -> tuple[int | None, int | None, int | None]:
     """Steps, rows seen and tokens sampled, at most; None without rows."""
     if not rows:
@@ -251,7 +146,7 @@ def _amounts(recipe: Recipe, rows: int | None) -> tuple[int | None, int | None, 
     return steps, min(rows, drawn), drawn * asked.per_prompt * asked.limit_tokens
 
 
-def _memory_space(recipe: Recipe, survey: _Survey, device: str, prompt_tokens: int) -> Space:
+def _memory_space(recipe: Recipe, survey: Survey, device: str, prompt_tokens: int) -> Space:
     load = load_of(recipe, prompt_tokens=prompt_tokens)
     parts = memory_parts(recipe, load, device=device, student=survey.student, teacher=survey.teacher)
     there = device == "cpu" or torch.cuda.is_available()
@@ -271,10 +166,13 @@ def _disk_space(recipe: Recipe, student: Found, place: Path, *, steps: int, prom
     if count is not None:
         regular = min(save.keep + save.keep_best, math.ceil(steps / save.every)) + 1
         milestones = steps // save.keep_every if save.keep_every else 0
-        one = WIDTHS[recipe.student.dtype] * count
-        parts.append(Part(name=f"checkpoints, {regular + milestones} at once", bytes=(regular + milestones) * one))
+        width = WIDTHS[recipe.student.dtype]
+        stored = width if recipe.lora is None else max(4, width)  # with adapters never narrower than float32
+        parts.append(
+            Part(name=f"checkpoints, {regular + milestones} at once", bytes=(regular + milestones) * stored * count)
+        )
         if save.state_every != 0:
-            state = 3 * max(4, WIDTHS[recipe.student.dtype]) * count
+            state = 3 * max(4, width) * trained_parameters(recipe, student)
             parts.append(Part(name="trainer states, 2 at once", bytes=2 * state))
     if save.rollouts:
         each = (asked.limit_tokens * TOKEN_BYTES) + prompt_tokens * 4
@@ -304,41 +202,14 @@ def _short(memory: Space, disk: Space, device: str) -> list[str]:
     return faults
 
 
-def _said(recipe: Recipe, survey: _Survey, evaluations: Evaluations) -> list[str]:
-    both = survey.student.here and survey.teacher.here
+def _said(recipe: Recipe, survey: Survey, evaluations: Evaluations) -> list[str]:
+    tokenizers = (survey.student_tokenizer, survey.teacher_tokenizer)
     return all_notes(
         recipe,
         rows=survey.rows or None,
         prompts=survey.prompts,
         repetition=survey.repetition,
-        tokenizers=(survey.student_tokenizer, survey.teacher_tokenizer) if both else None,
+        left_out=survey.left_out,
+        tokenizers=None if None in tokenizers else tokenizers,
         evaluations=evaluations,
     )
-
-
-def _least_memory(recipe: Recipe, student: Found, teacher: Found) -> str | None:
-    """The floor that no setting of the machine lowers, which a run refuses to start below."""
-    device = device_meant(recipe.machine.device)
-    needed = None
-    if student.parameters is not None and teacher.parameters is not None:
-        needed = state_bytes(recipe.student, student.parameters, trained=trained_parameters(recipe, student))
-        needed += state_bytes(recipe.teacher, teacher.parameters, trained=0)
-    amount = "" if needed is None else f" with at least {needed / GIB:.0f} GiB"
-    if device == "cuda" and not torch.cuda.is_available():
-        what = f"a CUDA device{amount}; this machine has none"
-        return f"device: the recipe asks for {what}"
-    has = memory_bytes(device)
-    if needed is not None and needed > has:
-        return (
-            f"memory: weights, optimizer state and gradients take {needed / GIB:.1f} GiB, "
-            f"{device} has {has / GIB:.1f} GiB"
-        )
-    return None
-
-
-def _fault(check: Callable[[], object], what: str) -> str | None:
-    try:
-        check()
-    except AskedWrongly as error:
-        return f"{what}: {error}"
-    return None

@@ -41,8 +41,7 @@ def _check_all_there(expected: Mapping[str, torch.Tensor], found: set[str], fold
 
 
 def _compare_loaded(model: LanguageModel, folder: Path, expected: Mapping[str, torch.Tensor]) -> None:
-    dtype = model.module.dtype
-    loaded = type(model.module).from_pretrained(folder, dtype=dtype, local_files_only=True).state_dict()
+    loaded = type(model.module).from_pretrained(folder, dtype="auto", local_files_only=True).state_dict()
     if loaded.keys() != expected.keys():
         raise AnswerIsNo(f"{folder.name} does not hold {min(loaded.keys() ^ expected.keys())} as the model does")
     for name, tensor in expected.items():

@@ -29,6 +29,7 @@ from opd.models.plain import PlainScorer
 from opd.models.samplers import EngineChoice, choose_sampler
 from opd.records.errors import AskedWrongly
 from opd.records.files import sha256
+from opd.records.metrics import LeftOut
 from opd.records.places import locate
 from opd.records.rollouts import Prompt
 from opd.records.settings import Settings, validated
@@ -70,7 +71,7 @@ class RolloutSettings(Settings):
     per_prompt: Annotated[int, Field(gt=0, le=4_096)]
     """Rollouts of each prompt."""
     limit_tokens: Annotated[int, Field(gt=0, le=1 << 20)]
-    """Cap on new tokens; a rollout that reaches it is trained as it is, and counted in `cut_short`."""
+    """Cap on new tokens; a rollout that reaches it is counted in `cut_short`, and trained as `credit` says."""
     temperature: Annotated[float, Field(ge=0.01, le=100)] = 1.0
     """Of sampling, of the teacher's score and of the update alike."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -110,7 +111,7 @@ class SaveSettings(Settings):
     def _reachable(self) -> Self:
         if self.keep_every is not None and self.keep_every % self.every:
             raise AskedWrongly(
-                f"save: keep_every = {self.keep_every} is no multiple of every = {self.every}, so that most of its "
+                f"keep_every = {self.keep_every} is no multiple of every = {self.every}, so that most of its "
                 "steps have no checkpoint to keep; make it one"
             )
         return self
@@ -225,21 +226,23 @@ class Parts:
     scorer: Scorer
     reward: Reward | None
     updater: Updater
-    budget: Budget  # its clock runs from the beginning of `build`, so that loading is paid for
+    budget: Budget  # its clock runs from the beginning of the process, so that all of the start is paid for
     device: str
     data_sha256: str
     origins: Origins
     repetition: Repetition
+    left_out: LeftOut
     teacher: LanguageModel
 
 
-def build(recipe: Recipe, *, began_with: Origins | None = None) -> Parts:
+def build(recipe: Recipe, *, began_with: Origins | None = None, began: float | None = None) -> Parts:
     """The parts of the run; the only place that turns names into objects.
 
-    `began_with` are the models that a run to go on with was made from. Raises `AskedWrongly` for a model, teacher
-    or data file that can't be used, or for models that are not those.
+    `began_with` are the models that a run to go on with was made from; `began` is when its process was started, by
+    `time.monotonic`; None: now. Raises `AskedWrongly` for a model, teacher or data file that can't be used, or for
+    models that are not those.
     """
-    budget = Budget(recipe.budget)
+    budget = Budget(recipe.budget, began=began)
     torch.set_num_threads(recipe.machine.threads)
     device = choose_device(recipe.machine.device)
     origins = origins_of(*(find_model(one.model, one.revision) for one in (recipe.student, recipe.teacher)))
@@ -253,7 +256,8 @@ def build(recipe: Recipe, *, began_with: Origins | None = None) -> Parts:
     if recipe.lora is not None:
         attach(student.module, recipe.lora, seed=recipe.seed)
     _shape_layers(recipe.machine, student, teacher)
-    prompts = read_prompts(recipe.data, student.tokenizer)
+    rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None)
+    prompts = rows.prompts
     repetition = check_repeats(recipe.data, prompts)
     rollouts, machine = recipe.rollouts, recipe.machine
     for model in (student, teacher):
@@ -286,6 +290,7 @@ def build(recipe: Recipe, *, began_with: Origins | None = None) -> Parts:
         data_sha256=sha256(locate(recipe.data.path)),
         origins=origins,
         repetition=repetition,
+        left_out=rows.left_out,
         teacher=teacher,
     )
 

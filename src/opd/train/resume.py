@@ -1,7 +1,8 @@
 """A run that was stopped, killed or broken → where it goes on, and the folder as it was there.
 
-DIR/recipe.json, the training file      compared with what the run began with; a difference is refused, and so are
-                                        other models, when `recipe.build` comes to them
+DIR/recipe.json                         compared with the recipe at hand; a difference is refused
+DIR/began.json                          so is another training file, and so are other models, when `recipe.build`
+                                        comes to them
 DIR/state/step-000040/                  the newest whole one is where it goes on; with none, at the beginning
 DIR/metrics.jsonl, rollouts/            cut back to that step
 DIR/checkpoint-60/                      stays until the next checkpoint is whole, and is made anew or removed then
@@ -16,14 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from opd.records.errors import AnswerIsNo, AskedWrongly
-from opd.records.files import PARTIAL, discard, sha256, whole, write_json
-from opd.records.metrics import RunSummary, StopCause
+from opd.records.files import PARTIAL, discard, read_lines, sha256, whole, write_json
+from opd.records.metrics import RunSummary, StepMetrics, StopCause
 from opd.records.rollout_table import table_path
-from opd.records.settings import read
+from opd.records.settings import read, validated
 from opd.train.checkpoint import Checkpoints
 from opd.train.data import check_data
+from opd.train.origins import Beginning, Origins
 from opd.train.recipe import Parts, Recipe
 from opd.train.state import States, TrainerState, read_state, read_tensors
+
+BEGAN = "began.json"
+METRICS = "metrics.jsonl"
+_BRING_BACK = "bring the file back as it was: warnings and the best checkpoints are worked out from it"
 
 # None of these changes what a step computes, beyond rounding.
 _FREE = ("machine.", "sinks.", "budget.reserve_seconds", "data.repeats")
@@ -36,6 +42,7 @@ class Start:
 
     folder: Path | None = None  # of the trainer state; None: there is none, and the run begins anew at step 1
     state: TrainerState | None = None
+    origins: Origins | None = None  # the models that the run began with; None where an older version wrote none down
 
     @property
     def step(self) -> int:
@@ -74,17 +81,17 @@ def find_start(recipe: Recipe, out: Path) -> Start:
             f"{out} can't go on with another recipe: {'; '.join(found)}; leave RECIPE and --set away to go on with "
             "the run's own, or name a new folder"
         )
+    began = out / BEGAN
+    beginning = read(Beginning, began) if began.is_file() else None
     states = States(out).whole()
     if not states:
         _check_never_had_one(recipe, out)
-        return Start()
+        _check_data(recipe, out, began_with=beginning.data if beginning else None)
+        return Start(origins=beginning.models if beginning else None)
     state = read_state(states[-1])
-    if (data := sha256(check_data(recipe.data))) != state.data:
-        raise AskedWrongly(
-            f"{out} can't go on with other data: {recipe.data.path} has SHA-256 {data}, the run began with "
-            f"{state.data}; bring that file back, or name a new folder"
-        )
-    return Start(folder=states[-1], state=state)
+    _check_lines(out / METRICS, step=state.step)
+    _check_data(recipe, out, began_with=state.data)
+    return Start(folder=states[-1], state=state, origins=state.origins)
 
 
 def differences(before: Recipe, now: Recipe) -> list[str]:
@@ -113,7 +120,7 @@ def go_back(out: Path, start: Start, recipe: Recipe) -> None:
     for table in (out / "rollouts").glob("step-*.parquet"):
         if table > table_path(out, start.step):
             table.unlink()
-    _cut_metrics(out / "metrics.jsonl", start)
+    _cut_metrics(out / METRICS, start)
 
 
 def put_back(parts: Parts, start: Start) -> None:
@@ -131,10 +138,18 @@ def _recipe_of(out: Path) -> Recipe:
     return read(Recipe, out / "recipe.json")
 
 
+def _check_data(recipe: Recipe, out: Path, *, began_with: str | None) -> None:
+    """Nothing, when the training file has this SHA-256, or none was written down; else `AskedWrongly`."""
+    if began_with is not None and (data := sha256(check_data(recipe.data))) != began_with:
+        raise AskedWrongly(
+            f"{out} can't go on with other data: {recipe.data.path} has SHA-256 {data}, the run began with "
+            f"{began_with}; bring that file back, or name a new folder"
+        )
+
+
 def _check_never_had_one(recipe: Recipe, out: Path) -> None:
     """A run without a state begins anew only where that repeats the little that it did before its first one."""
-    lines = _lines(out / "metrics.jsonl")
-    done = int(lines[-1]["step"]) if lines else 0
+    done = len(_lines(out / METRICS))
     if any(recipe.save.state_due(step, ends=False) for step in range(1, done + 1)):
         raise AnswerIsNo(f"{out} made {done} steps, and its trainer state is gone; begin a new run in another folder")
     if done and recipe.save.state_every == 0:
@@ -145,19 +160,30 @@ def _check_never_had_one(recipe: Recipe, out: Path) -> None:
 
 
 def _cut_metrics(path: Path, start: Start) -> None:
-    lines = [line for line in _lines(path) if line["step"] <= start.step]
-    if start.state and (not lines or lines[-1]["step"] < start.step):
+    lines = _lines(path)[: start.step]
+    if start.state and len(lines) < start.step:
         lines.append(start.state.metrics.resolved())
     with whole(path) as temporary:
         temporary.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
 
 
+def _check_lines(path: Path, *, step: int) -> None:
+    """Nothing, when the lines of the steps before this one are there; the state itself has this one's."""
+    if (found := len(_lines(path))) < step - 1:
+        raise AskedWrongly(f"{path} lacks the line of step {found + 1}, and of all up to {step}; {_BRING_BACK}")
+
+
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines; one that a crash tore is left out."""
-    if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8")
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    """The line of each step, from the first; one that a crash tore is left out.
+
+    Raises `AskedWrongly` for a line that is damaged, or is not that of its step.
+    """
+    lines = list(read_lines(path, torn_end=True)) if path.exists() else []
+    for step, line in enumerate(lines, start=1):
+        if line.get("step") != step:
+            raise AskedWrongly(f"{path}, line {step} is not that of step {step}; {_BRING_BACK}")
+        validated(StepMetrics, line, source=f"{path}, line {step}")
+    return lines
 
 
 def _number(path: Path) -> None:

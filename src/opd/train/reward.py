@@ -11,15 +11,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, stdev
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import PositiveFloat
+from pydantic import Field
 
 from opd.grading.grader import Grader
+from opd.grading.identity import HOUSE, REFERENCE
+from opd.grading.pool import Limits
 from opd.models.chat import response_text
 from opd.models.load import LanguageModel
+from opd.records.errors import AskedWrongly
 from opd.records.rollouts import ScoredRollout
 from opd.records.settings import Settings
+
+Points = Annotated[float, Field(ge=-1e6, le=1e6)]  # squares of a group's stay far from infinity
 
 _SMALLEST_SPREAD = 1e-6  # of equal rewards; keeps 0/0 out
 
@@ -27,16 +32,31 @@ _SMALLEST_SPREAD = 1e-6  # of equal rewards; keeps 0/0 out
 class RewardSettings(Settings):
     """How correctness becomes an advantage; the section as a whole may be left out."""
 
-    weight: PositiveFloat = 1.0
+    weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     """Of the reward's policy gradient beside that of k1."""
-    correct: float = 1.0
+    correct: Points = 1.0
     """Reward of a correct answer."""
-    wrong: float = -1.0
+    wrong: Points = -1.0
     """Reward of any other settled verdict."""
     normalise: Literal["group_std", "group_mean"] = "group_std"
     """Within the rollouts of a prompt: centred and scaled, or centred only."""
     grader: str | None = None
     """`reference`, the public rule grader's behaviour, or `module:function`, in place of the house rules."""
+
+
+def unusable_grader(settings: RewardSettings | None) -> str | None:
+    """Why someone's own grader can't be run here, told by running it once; None when it can, or there is none.
+
+    What it makes of that one case is no matter; a module or a function that there is not is.
+    """
+    if settings is None or settings.grader in {None, HOUSE, REFERENCE}:
+        return None
+    try:
+        with Grader(grader=settings.grader, limits=Limits(workers=1)) as grader:
+            grader.grade([("\\boxed{1}", "1", False)])
+    except AskedWrongly as error:
+        return f"reward: {error}"
+    return None
 
 
 class Reward:

@@ -16,6 +16,8 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     if path.suffix != PARQUET:
         yield from read_lines(path)
         return
+    if not path.is_file():  # pyarrow would read a folder as one table
+        raise AskedWrongly(f"{path} does not exist" if not path.exists() else f"{path} is not a parquet file")
     import pyarrow as pa
     import pyarrow.parquet as pq
 

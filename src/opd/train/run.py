@@ -1,6 +1,7 @@
 """A recipe and a folder → a run.
 
 DIR/recipe.json       the resolved recipe: `opd train DIR/recipe.json` makes the same run
+    began.json        digests of the training file and of both models, which a run that is taken up must find again
     metrics.jsonl     a line for each step
     events.jsonl      what happened beside the steps, if anything did: a sink that was dropped
     sinks/            what the sinks print, and what they keep here, where any is asked for
@@ -12,6 +13,7 @@ DIR/recipe.json       the resolved recipe: `opd train DIR/recipe.json` makes the
 """
 
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,28 +27,31 @@ from opd.records.metrics import RunSummary, StepMetrics
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Progress
 from opd.train.followers import Followers
+from opd.train.lacks import lacks
 from opd.train.loop import train
-from opd.train.plan import lacks
+from opd.train.origins import Beginning
 from opd.train.recipe import Parts, Recipe, build
-from opd.train.resume import Start, go_back, put_back
+from opd.train.resume import BEGAN, Start, go_back, put_back
 from opd.train.state import States
 
 _TORN = f"recipe.json{PARTIAL}"  # a run that was killed before its first file was whole left nothing to go on with
 
 
-def prepare(recipe: Recipe, out: Path, *, start: Start | None = None) -> Parts:
+def prepare(recipe: Recipe, out: Path, *, start: Start | None = None, began: float | None = None) -> Parts:
     """The parts of the run, loaded and checked; nothing is created on the disk.
 
     Raises `AskedWrongly` for everything at once that this machine lacks, or for a folder in use. A run that goes on
-    from `start` finds its own files there, and must find the models that it began with.
+    from `start` finds its own files there, and must find the models that it began with. `began` is when the process
+    was started, by `time.monotonic`, and None for now: what is done here is part of the run's time.
     """
+    began = time.monotonic() if began is None else began
     if start is None:
         check_free(out)
     check_space(out)
     missing = lacks(recipe)
     if missing:
         raise AskedWrongly("\n  - ".join(["the recipe is fine, but this machine lacks what it needs:", *missing]))
-    return build(recipe, began_with=start.state.origins if start and start.state else None)
+    return build(recipe, began_with=start.origins if start else None, began=began)
 
 
 def run(
@@ -109,6 +114,8 @@ def _open(recipe: Recipe, parts: Parts, out: Path, start: Start | None) -> None:
     else:
         go_back(out, start, recipe)
         put_back(parts, start)
+    if not (out / BEGAN).is_file():
+        write_json(out / BEGAN, Beginning(data=parts.data_sha256, models=parts.origins).resolved())
     (out / "rollouts").mkdir(exist_ok=True)
     parts.student.tokenizer.backend_tokenizer.save(str(out / "rollouts" / "tokenizer.json"))
 

@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from opd.records.errors import AnswerIsNo
+from opd.records.failures import NotWritten, in_words
 from opd.records.files import discard, is_complete, publish, read_json, tree, write_json
 from opd.records.metrics import StepMetrics
 from opd.records.settings import Settings, read
@@ -74,7 +75,9 @@ class States:
         except (OSError, SafetensorError) as error:
             whole = self.whole()
             left = f"{whole[-1].name} is whole" if whole else "there is none before it"
-            raise AnswerIsNo(f"the trainer's state {folder} could not be saved ({error}); {left}") from error
+            raise NotWritten(
+                f"the trainer's state {folder} could not be saved ({in_words(error)}); {left}", path=folder
+            ) from error
         for old in self.whole()[:-1]:
             discard(old)
         return folder

@@ -37,7 +37,8 @@ class Tally:
 
     def add(self, seen: Seen, batch: Batch) -> None:
         """The tokens of one more micro-batch are in the sums."""
-        gap_N = seen.logp_N - batch.behaviour_logp_N
+        sampler_logp_N = batch.behaviour_logp_N if batch.raw_logp_N is None else batch.raw_logp_N
+        gap_N = seen.logp_N - sampler_logp_N
         values = {
             "loss": seen.loss_N * seen.weight_N,
             "kl": seen.logp_N - batch.teacher_logp_N,

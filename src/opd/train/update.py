@@ -38,7 +38,7 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class OptimizerSettings(Settings):
-    """AdamW on the master weights of the whole student."""
+    """AdamW on the master weights of the student, or of its adapters."""
 
     lr: Annotated[float, Field(gt=0, le=1e6)]
     """Learning rate after the warm-up; constant."""
@@ -102,7 +102,8 @@ class Updater:
     def update(self, scored: Sequence[ScoredRollout], *, step: int) -> UpdateStats:
         """The student has moved by one step; what that step was.
 
-        Raises `AnswerIsNo`, with the student as it was, when a score, a loss or a gradient is not finite.
+        Raises `AnswerIsNo` when a score, a loss or a gradient is not finite. Of several updates of the step those
+        before it stand then, as the message says.
         """
         _check_scores(scored)
         self._optimizer.forget_gradients()  # a step that was refused half-way left some behind
@@ -113,7 +114,10 @@ class Updater:
         rate = self._settings.rate(step)
         shares = self._shares(scored)
         term_norms = self._term_norms(shares) if self._measures_terms(scored, step) else {}
-        norms = [self._update_once(share, tally, rate=rate) for share in shares]
+        norms = []
+        for made, share in enumerate(shares):
+            left = "nothing was updated" if made == 0 else f"{made} of the step's {len(shares)} updates stand"
+            norms.append(self._update_once(share, tally, rate=rate, left=left))
         return tally.stats(gradient_norm=max(norms), learning_rate=rate, term_norms=term_norms)
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -152,15 +156,18 @@ class Updater:
             found |= zip(group, logp_N.split(sequences.responses), strict=True)
         return [found[index] for index in range(len(scored))]
 
-    def _update_once(self, share: "_Share", tally: Tally, *, rate: float) -> float:
-        """The gradient's norm, after the student has moved by this share of the rollouts."""
+    def _update_once(self, share: "_Share", tally: Tally, *, rate: float, left: str) -> float:
+        """The gradient's norm, after the student has moved by this share of the rollouts.
+
+        `left` says what stands when that can't be done.
+        """
         parts = self._parts(share)
         seen = [self._passes.learn(part, trained_tokens=share.trained_tokens) for part in parts]
-        _check_finite(parts, seen)
+        _check_finite(parts, seen, left=left)
         for part, one in zip(parts, seen, strict=True):
             tally.add(one, part.batch)
         # with nothing to learn from, not even the optimizer's memory may move the student
-        return self._move(rate) if share.trained_tokens else 0.0
+        return self._move(share, rate, left=left) if share.trained_tokens else 0.0
 
     def _measures_terms(self, scored: Sequence[ScoredRollout], step: int) -> bool:
         every = self._settings.term_norms_every
@@ -198,10 +205,11 @@ class Updater:
     def _wide(self) -> torch.dtype:
         return torch.float64 if self._student.module.dtype == torch.float64 else torch.float32
 
-    def _move(self, rate: float) -> float:
+    def _move(self, share: "_Share", rate: float, *, left: str) -> float:
         if not math.isfinite(norm := float(self._optimizer.norm())):
             self._optimizer.forget_gradients()
-            raise AnswerIsNo(f"the gradient norm is {norm}: nothing was updated; lower optimizer.lr")
+            rows = sorted({one.rollout.prompt.row for one in share.scored})
+            raise AnswerIsNo(f"the gradient norm of rows {rows} is {norm}: {left}; lower optimizer.lr")
         # as torch's clip: what guards against a norm of 0 stands in every step
         self._optimizer.step(rate=rate, scale=min(1.0, self._settings.largest_gradient_norm / (norm + 1e-6)))
         return norm
@@ -231,7 +239,7 @@ def _check_scores(scored: Sequence[ScoredRollout]) -> None:
         )
 
 
-def _check_finite(parts: Sequence[Part], seen: Sequence[Seen]) -> None:
+def _check_finite(parts: Sequence[Part], seen: Sequence[Seen], *, left: str) -> None:
     finite = torch.stack([torch.isfinite(one.loss_N).all() for one in seen])
     if bool(finite.all()):
         return
@@ -240,4 +248,4 @@ def _check_finite(parts: Sequence[Part], seen: Sequence[Seen]) -> None:
         for scored, loss_T in zip(part.scored, one.loss_N.split(part.sequences.responses), strict=True):
             if not bool(torch.isfinite(loss_T).all()):
                 rows.add(scored.rollout.prompt.row)
-    raise AnswerIsNo(f"the loss is not finite on rows {sorted(rows)}: nothing was updated; lower optimizer.lr")
+    raise AnswerIsNo(f"the loss is not finite on rows {sorted(rows)}: {left}; lower optimizer.lr")

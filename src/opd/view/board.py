@@ -34,7 +34,10 @@ _ALARMING_CUT = 0.1  # a tenth of the rollouts cut short already biases what is 
 
 
 class TrainBoard:
-    """A live board for a training run: `with TrainBoard(total_steps=120) as board: board.step(metrics)`."""
+    """A live board for a training run: `with TrainBoard(total_steps=120) as board: board.step(metrics)`.
+
+    `seconds_left` says what the run's wall clock leaves; None: there is none.
+    """
 
     def __init__(
         self,
@@ -45,8 +48,9 @@ class TrainBoard:
         stream: TextIO | None = None,
         seconds_between_lines: float = 10.0,
         now: Callable[[], float] = time.monotonic,
+        seconds_left: Callable[[], float | None] = lambda: None,
     ) -> None:
-        self._pace = _Pace(total=total_steps, now=now)
+        self._pace = _Pace(total=total_steps, now=now, limit=seconds_left)
         self._title = title
         self._recent: tuple[StepMetrics, ...] = ()
         self._kl: tuple[float, ...] = ()
@@ -174,6 +178,10 @@ class EvaluateBoard:
             self._pace.reached(self._done, work=tokens)
         self._screen.changed(last=self._done >= self._pace.total)
 
+    def say(self, message: str) -> None:
+        """A line about what isn't a sample; it stays above the frame."""
+        self._screen.say(message)
+
     def draw(self) -> RenderableType:
         """The whole frame, at most 80 columns wide."""
         head = _head(self._title, self._pace, unit="sample")
@@ -209,8 +217,11 @@ class EvaluateBoard:
 class _Pace:
     """How far a run has come and how long the rest takes at the pace of its last steps."""
 
-    def __init__(self, *, total: int, now: Callable[[], float]) -> None:
+    def __init__(
+        self, *, total: int, now: Callable[[], float], limit: Callable[[], float | None] = lambda: None
+    ) -> None:
         self.total = total
+        self._limit = limit
         self.done = 0
         self._now = now
         self._began = now()
@@ -239,14 +250,20 @@ class _Pace:
 
     @property
     def left_in_words(self) -> str:
-        """`about 0:19 left`, or that this is not known yet."""
-        (since, before, _), (until, after, _) = self._marks[0], self._marks[-1]
+        """`about 0:19 left`, `at most 0:19 left` by the wall clock, or that this is not known yet."""
         if self.done >= self.total:
             return f"done in {clock(self.elapsed)}"
+        by_pace, by_limit = self._left_at_this_pace(), self._limit()
+        if by_limit is not None and (by_pace is None or by_limit < by_pace):
+            return f"at most {clock(by_limit)} left"
+        return "time left unknown" if by_pace is None else f"about {clock(by_pace)} left"
+
+    def _left_at_this_pace(self) -> float | None:
+        """Seconds; None before the second mark."""
+        (since, before, _), (until, after, _) = self._marks[0], self._marks[-1]
         if after <= before or until <= since:
-            return "time left unknown"
-        spent = self._now() - until
-        return f"about {clock((until - since) / (after - before) * (self.total - after) - spent)} left"
+            return None
+        return (until - since) / (after - before) * (self.total - after) - (self._now() - until)
 
 
 def _head(title: str, pace: _Pace, *, unit: str) -> tuple[RenderableType, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from opd.records.errors import AskedWrongly
+from opd.records.fields import users_turn, value_in, written
 from opd.records.settings import Settings
 from opd.train.corpus.texts import Words, words, words_and_characters
 from opd.train.rows import read_rows
@@ -87,7 +88,7 @@ def _found(fields: Fields, rows: Sequence[Mapping[str, Any]], path: Path) -> Fie
 
     def first(given: str | None, candidates: Sequence[str]) -> str | None:
         names = candidates if given is None else [given]
-        there = next((name for name in names if any(_value(row, name) is not None for row in rows)), None)
+        there = next((name for name in names if any(value_in(row, name) is not None for row in rows)), None)
         if given is not None and there is None:
             raise AskedWrongly(f"{path} has no field {given!r}; it has {', '.join(sorted(rows[0]))}")
         return there
@@ -103,33 +104,16 @@ def _found(fields: Fields, rows: Sequence[Mapping[str, Any]], path: Path) -> Fie
 
 def _problem(fields: Fields, row: int, values: Mapping[str, Any], path: Path) -> Problem:
     assert fields.problem is not None, "looked up before"
-    text = _text(_value(values, fields.problem))
+    text = users_turn(value_in(values, fields.problem))
     if text is None:
         raise AskedWrongly(
             f"row {row} of {path}: field {fields.problem!r} holds no text and no chat with a user's turn"
         )
-    answer = _value(values, fields.answer)
-    name = _value(values, fields.name)
-    return Problem(
-        row=row,
-        name=f"row {row}" if name is None else str(name),
-        text=text,
-        answer=None if answer is None else str(answer),
-    )
+    answer, name = (_text(values, field) for field in (fields.answer, fields.name))
+    return Problem(row=row, name=f"row {row}" if name is None else name, text=text, answer=answer)
 
 
-def _value(row: Mapping[str, Any], name: str | None) -> Any:
-    """The value that a dotted name leads to, or None."""
-    value: Any = row
-    for part in (name or "").split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
-def _text(value: Any) -> str | None:
-    """A text as it is, or the user's first turn of a chat."""
-    if isinstance(value, str):
-        return value
-    turns = value if isinstance(value, list) else []
-    contents = [turn.get("content") for turn in turns if isinstance(turn, Mapping) and turn.get("role") == "user"]
-    return contents[0] if contents and isinstance(contents[0], str) else None
+def _text(values: Mapping[str, Any], field: str | None) -> str | None:
+    """What is neither text nor number is shown as Python has it; None where there is nothing."""
+    value = None if field is None else value_in(values, field)
+    return None if value is None else written(value) or str(value)

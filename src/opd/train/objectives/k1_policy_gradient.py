@@ -22,6 +22,7 @@ class K1PolicyGradient(TokenObjective):
     """loss = -min(ratio · A, clip(ratio) · A) with A = -clamp(log student - log teacher); and the reward's beside."""
 
     takes_reward: ClassVar[bool] = True
+    has_ratio: ClassVar[bool] = True
     terms: ClassVar[tuple[str, ...]] = ("k1", "reward")
 
     clip: PositiveFloat = 0.2

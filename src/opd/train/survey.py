@@ -1,0 +1,115 @@
+"""What is here of what a recipe names: models by configuration and tokenizer, and the rows. No weights are read."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from opd.models.adapters import attach, missing_library
+from opd.models.load import load_skeleton, load_tokenizer, read_stop_ids
+from opd.models.samplers import sampler_meant
+from opd.records.errors import AskedWrongly
+from opd.records.metrics import LeftOut
+from opd.records.places import locate
+from opd.records.rollouts import Prompt
+from opd.train.corpus.duplicates import Repetition, repetition
+from opd.train.data import read_problems, read_prompts, repeats_fault
+from opd.train.memory import Found, look
+from opd.train.pairing import Speaker, mismatch
+from opd.train.recipe import Recipe
+
+
+@dataclass(slots=True, kw_only=True)
+class Survey:
+    """What was found, and what of it can't be used."""
+
+    student: Found
+    teacher: Found
+    student_tokenizer: Any = None
+    teacher_tokenizer: Any = None
+    sampler: str | None = None
+    prompts: list[Prompt] = field(default_factory=list)
+    repetition: Repetition | None = None
+    left_out: LeftOut = field(default_factory=LeftOut)
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int | None:
+        """To train on; None where they can't be read."""
+        return self.repetition.problems if self.repetition else None
+
+    @contextmanager
+    def noting(self, what: str) -> Iterator[None]:
+        """A refusal inside becomes one of the faults, and what comes after it goes on."""
+        try:
+            yield
+        except AskedWrongly as error:
+            self.faults.append(f"{what}: {error}")
+
+
+def survey_of(recipe: Recipe) -> Survey:
+    """What there is of models and data; nothing is fetched. What `recipe.build` would refuse is among the faults."""
+    found = Survey(student=look(recipe.student), teacher=look(recipe.teacher))
+    with found.noting("student"):
+        _survey_student(recipe, found)
+    if found.teacher.folder is not None:
+        with found.noting("teacher"):
+            found.teacher_tokenizer = load_tokenizer(found.teacher.folder)
+    with found.noting("models"):
+        _survey_pair(found)
+    if locate(recipe.data.path).is_file():  # a file that is not there is lacking, and said to be
+        with found.noting("training data"):
+            _survey_data(recipe, found)
+    found.faults += _too_long(recipe, found)
+    return found
+
+
+def _survey_student(recipe: Recipe, found: Survey) -> None:
+    """Its tokenizer, its adapters, and who samples."""
+    folder = found.student.folder
+    if folder is None:
+        return
+    found.student_tokenizer = load_tokenizer(folder)
+    module = load_skeleton(folder, dtype=recipe.student.dtype)
+    if recipe.lora is not None and missing_library() is None:
+        attach(module, recipe.lora, seed=recipe.seed)
+    found.sampler = sampler_meant(module, engine=recipe.machine.engine)
+
+
+def _survey_pair(found: Survey) -> None:
+    if found.student_tokenizer is None or found.teacher_tokenizer is None:
+        return
+    pair = ((found.student.folder, found.student_tokenizer), (found.teacher.folder, found.teacher_tokenizer))
+    speakers = [
+        Speaker(tokenizer=one, stop_ids=read_stop_ids(folder, one)) for folder, one in pair if folder is not None
+    ]
+    if fault := mismatch(*speakers):
+        raise AskedWrongly(fault)
+
+
+def _survey_data(recipe: Recipe, found: Survey) -> None:
+    """What the rows are; as prompts where there is a tokenizer for it."""
+    data, graded = recipe.data, recipe.reward is not None
+    if found.student_tokenizer is not None:
+        rows = read_prompts(data, found.student_tokenizer, graded=graded)
+        found.prompts, found.left_out = rows.prompts, rows.left_out
+        problems = [(prompt.row, prompt.problem) for prompt in found.prompts]
+    else:
+        kept, found.left_out = read_problems(data, graded=graded)
+        problems = [(problem.row, problem.text) for problem in kept]
+    found.repetition = repetition([text for _, text in problems])
+    if fault := repeats_fault(data, problems, found.repetition):
+        raise AskedWrongly(fault)
+
+
+def _too_long(recipe: Recipe, survey: Survey) -> list[str]:
+    longest = max((len(one.token_ids) for one in survey.prompts), default=0)
+    limit = recipe.rollouts.limit_tokens
+    faults = []
+    for role, shape in (("student", survey.student.shape), ("teacher", survey.teacher.shape)):
+        if longest and shape and longest + limit > shape.context_tokens:
+            faults.append(
+                f"{role}: {longest} prompt tokens + rollouts.limit_tokens = {limit} exceed its context of "
+                f"{shape.context_tokens} tokens; lower limit_tokens"
+            )
+    return faults
