@@ -5,15 +5,13 @@ score is computed here.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-import opd
 from opd.records.files import write_text
 from opd.view import pictures, words
+from opd.view.page import page
 from opd.view.pictures import Role
 from opd.view.story import Cited, Story
 from opd.view.tokens import (
@@ -31,6 +29,18 @@ from opd.view.tokens import (
 _TEMPLATE = "report.html.j2"
 _LONGEST_TEXT = 20_000  # characters of a problem or a prompt; the page must open on a phone
 _WIDEST_TOKENS = 6
+_FILTERS: Mapping[str, Callable[..., str]] = {
+    "number": words.number,
+    "signed": words.signed,
+    "interval": words.interval,
+    "percent": words.percent,
+    "probability": words.probability,
+    "duration": words.duration,
+    "small": words.small,
+    "design": words.design,
+    "chance": lambda p: words.chance(p).removeprefix("p ").removeprefix("= "),
+    "visible": visible,
+}
 
 
 def write_report(path: Path, story: Story) -> None:
@@ -43,28 +53,10 @@ def write_report(path: Path, story: Story) -> None:
 
 def render(story: Story) -> str:
     """The page as HTML; equal stories give equal text."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        number=words.number,
-        signed=words.signed,
-        interval=words.interval,
-        percent=words.percent,
-        probability=words.probability,
-        duration=words.duration,
-        small=words.small,
-        design=words.design,
-        chance=lambda p: words.chance(p).removeprefix("p ").removeprefix("= "),
-        visible=visible,
-    )
-    return environment.get_template(_TEMPLATE).render(
+    return page(
+        _TEMPLATE,
+        filters=_FILTERS,
         story=story,
-        version=opd.__version__,
         headline=words.headline(story.comparison.value),
         finding=_tied(words.finding(story.comparison.value)),
         found=story.comparison.value,

@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-import opd
 from opd.records.files import write_text
 from opd.records.score_report import ScoreReport
+from opd.view.page import page
 from opd.view.plain import shown
 from opd.view.score_pictures import pictures
 from opd.view.score_sections import sections
@@ -23,15 +21,9 @@ def write_page(path: Path, report: ScoreReport) -> None:
 
 def render(report: ScoreReport) -> str:
     """The page as HTML; equal reports give equal text."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     said = sections(report, most=_MOST)
-    return environment.get_template(_TEMPLATE).render(
+    return page(
+        _TEMPLATE,
         title=shown(report.benchmark or report.name, longest=200),
         model=shown(report.model or report.name, longest=200),
         mean=number(report.mean, 4),
@@ -44,5 +36,4 @@ def render(report: ScoreReport) -> str:
             (shown(one.question), f"{one.correct}/{one.samples}", interval(one.interval), shown(one.gold or ""))
             for one in report.by_question
         ],
-        version=opd.__version__,
     )
