@@ -10,11 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from opd.cli.compare import compare
+from opd.evaluate.benchmark import Benchmark, QuestionFile
+from opd.evaluate.finished import finish
 from opd.evaluate.score import build_score
 from opd.records.errors import AskedWrongly
-from opd.records.files import append_lines, write_json
+from opd.records.files import append_lines
 from opd.records.rollouts import StopReason
-from opd.records.scores import Judgement, Protocol, Sample, Verdict
+from opd.records.scores import Judgement, Sample, Verdict
 
 # hits of 4 samples a question
 STUDENT = [0, 1, 2, 2, 3, 1, 0, 2, 4, 1, 2, 3]
@@ -59,7 +61,7 @@ def test_the_table_fits_eighty_columns(files: tuple[Path, Path, Path]) -> None:
     lines = run(*files, files[1]).output.splitlines()
     start = next(index for index, line in enumerate(lines) if line.startswith("mean"))
     table = lines[start - 1 : lines.index("", start)]
-    assert len(table) == 13
+    assert len(table) == 14
     assert max(map(len, table)) <= 80
 
 
@@ -168,19 +170,9 @@ def test_the_published_proxies_cannot_be_told_apart_and_the_finals_can(tmp_path:
 
 def score_folder(path: Path, hits: list[int], **machine: str) -> Path:
     """The folder of a finished evaluation with these counts, of one benchmark, on this machine."""
-    protocol = Protocol(
-        benchmark="sums",
-        questions=len(hits),
-        samples_per_question=4,
-        data_sha256="d" * 64,
-        prompt="{problem}",
-        temperature=1.0,
-        top_p=1.0,
-        top_k=0,
-        limit_tokens=96,
-        seeds=(42, 43, 44, 45),
-        grader="house",
-    )
+    file = QuestionFile(data="sums.jsonl", sha256="d" * 64, rows=len(hits))
+    sums = Benchmark(name="sums", files=(file,), questions=len(hits), seeds=(42, 43, 44, 45), limit_tokens=96)
+    protocol = sums.protocol(grader="house")
     path.mkdir()
     rows = [
         Sample(
@@ -203,7 +195,7 @@ def score_folder(path: Path, hits: list[int], **machine: str) -> Path:
     ]
     append_lines(path / "samples.jsonl", [row.resolved() for row in rows])
     score = build_score(rows, protocol=protocol, model="runs/x", model_digest="m" * 64, seconds=1.0, machine=machine)
-    write_json(path / "score.json", score.resolved())
+    finish(path, score, questions=[f"q{q}" for q in range(len(hits))])
     return path
 
 

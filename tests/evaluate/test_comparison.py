@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from scipy.special import betaincinv
 
+from opd.evaluate.benchmark import find
 from opd.evaluate.comparison import compare, compare_each, protocol_differences
 from opd.evaluate.printed import Printed
 from opd.evaluate.results import Results
@@ -15,19 +16,7 @@ from opd.evaluate.statistics import Counts, clustered_stderr
 from opd.records.errors import AskedWrongly
 from opd.records.scores import Comparison, Protocol
 
-PROTOCOL = Protocol(
-    benchmark="math500",
-    questions=500,
-    samples_per_question=4,
-    data_sha256="d" * 64,
-    prompt="{problem} Please reason step by step, and put your final answer within \\boxed{}.",
-    temperature=0.7,
-    top_p=0.9,
-    top_k=0,
-    limit_tokens=12_288,
-    seeds=(42, 43, 44, 45),
-    grader="house",
-)
+PROTOCOL = find("math500").protocol(grader="house")
 
 MATH = {"questions": 500, "samples_per_question": 4}
 AIME = {"questions": 60, "samples_per_question": 32}
@@ -183,6 +172,21 @@ def test_holm_can_take_a_find_back() -> None:
     assert "b cannot be told apart from a" in first.verdict
 
 
+def test_the_two_readings_are_told_apart_and_each_says_of_itself_whether_it_finds_something() -> None:
+    """Half of the questions gain 11 of 32 and half lose 9: other questions might lose, these have gained."""
+    a = results("a", [16] * 60, samples=32)
+    b = results("b", [27] * 30 + [7] * 30, samples=32)
+    found = compare(a, b)
+    assert (found.distinguishable, found.distinguishable_fixed_questions) == (False, True)
+    assert "b cannot be told apart from a on questions like these" in found.verdict
+    assert f"b is better (p = {found.p_fixed_questions:.2g})" in found.verdict
+    assert 0.05 / 4 < found.p_fixed_questions < 0.05
+    crowd = [b, *(results(f"c{i}", [16] * 60, samples=32) for i in range(3))]
+    first, *rest = compare_each(a, crowd)
+    assert first.p_fixed_questions == found.p_fixed_questions  # as it is; the word is adjusted
+    assert [one.distinguishable_fixed_questions for one in (first, *rest)] == [False] * 4
+
+
 def test_a_result_against_itself_cannot_be_told_apart() -> None:
     found = compare(published("start"), published("start"))
     assert found.difference == 0.0
@@ -196,12 +200,13 @@ def test_a_result_against_itself_cannot_be_told_apart() -> None:
 def test_one_question_tells_nothing() -> None:
     found = compare(results("a", [0], samples=4), results("b", [4], samples=4))
     assert (found.stderr, found.ci95, found.p, found.distinguishable) == (None,) * 4
+    assert found.distinguishable_fixed_questions is None  # every sample came out alike: no noise was seen
     assert "One question can't tell b from a" in found.verdict
 
 
 def test_single_samples_leave_the_fixed_reading_open_and_say_so() -> None:
     found = compare(results("a", [0, 1, 0, 1], samples=1), results("b", [1, 1, 0, 1], samples=1))
-    assert found.stderr_fixed_questions is None
+    assert (found.stderr_fixed_questions, found.distinguishable_fixed_questions) == (None, None)
     assert "a single sample of a question does not show how much sampling noise there is" in found.verdict
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opd.evaluate.lengths import bin_width
+from opd.evaluate.lengths import bin_width, most_bins
 from opd.evaluate.report import score_report
 from opd.evaluate.results import Source
 from opd.evaluate.rows import Row
@@ -142,10 +142,10 @@ def test_lengths_are_in_bins_of_a_round_width_and_the_wrong_apart_from_the_cut_s
     said = report_of(ROWS).lengths
     assert said is not None
     assert (said.unit, said.longest, said.median) == ("tokens", 100, 12)
-    assert [(one.least, one.below) for one in said.bins][:2] == [(0, 10), (10, 20)]
-    assert (said.bins[1].correct, said.bins[1].wrong, said.bins[1].cut_short) == (7, 5, 0)
-    assert (said.bins[10].correct, said.bins[10].wrong, said.bins[10].cut_short) == (1, 0, 3)
-    assert (said.bins[10].share, said.bins[10].stderr) == pytest.approx(by_hand([0, 0.5, 0.25, 0.25]))
+    assert [(one.least, one.below) for one in said.bins] == [(n, n + 20) for n in range(0, 120, 20)]
+    assert (said.bins[0].correct, said.bins[0].wrong, said.bins[0].cut_short) == (7, 5, 0)
+    assert (said.bins[5].correct, said.bins[5].wrong, said.bins[5].cut_short) == (1, 0, 3)
+    assert (said.bins[5].share, said.bins[5].stderr) == pytest.approx(by_hand([0, 0.5, 0.25, 0.25]))
     assert said.mean_correct == pytest.approx((10 + 11 + 12 + 10 + 10 + 100 + 12 + 13) / 8)
 
 
@@ -156,15 +156,39 @@ def test_without_tokens_lengths_are_in_characters() -> None:
     assert (said.unit, said.mean, said.stderr, said.mean_wrong) == ("characters", 20.0, None, 10.0)
 
 
-@given(st.integers(0, 10**9))
-def test_at_most_twenty_bins_hold_the_longest_and_a_smaller_round_width_would_not(longest: int) -> None:
-    width = bin_width(longest)
-    assert longest // width < 20
+def test_a_few_samples_are_not_each_in_a_bin_of_its_own() -> None:
+    """Six responses of 4 to 9 tokens once came in ten bins, most of them empty or with one sample."""
+    rows = [row(f"q{place}", 0, correct=True, tokens=4 + place) for place in range(6)]
+    said = report_of(rows).lengths
+    assert said is not None
+    assert [(one.least, one.below, one.correct) for one in said.bins] == [(4, 6, 2), (6, 8, 2), (8, 10, 2)]
+
+
+def test_there_are_no_bins_below_the_shortest() -> None:
+    rows = [row(f"q{place}", 0, correct=True, tokens=1_000 + place) for place in range(27)]
+    said = report_of(rows).lengths
+    assert said is not None
+    assert [(one.least, one.correct) for one in said.bins] == [(n, 5) for n in range(1_000, 1_025, 5)] + [(1_025, 2)]
+
+
+@pytest.mark.parametrize(("samples", "bins"), [(1, 2), (6, 4), (8, 4), (27, 6), (64, 8), (1000, 20), (2000, 20)])
+def test_the_bins_grow_with_the_cube_root_of_the_samples(samples: int, bins: int) -> None:
+    assert most_bins(samples) == bins
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(1, 20))
+def test_at_most_so_many_bins_hold_all_and_a_smaller_round_width_would_not(one: int, other: int, most: int) -> None:
+    def bins(width: int) -> int:
+        return len(range(shortest // width * width, longest + 1, width))
+
+    shortest, longest = sorted((one, other))
+    width = bin_width(shortest, longest, most=most)
+    assert bins(width) <= most
     digits = str(width).rstrip("0")
     assert digits in {"1", "2", "5"}
     if width > 1:
         smaller = width // 2 if digits != "5" else width // 5 * 2
-        assert longest // smaller >= 20
+        assert bins(smaller) > most
 
 
 def opinion(by: str, verdict: Verdict) -> Opinion:

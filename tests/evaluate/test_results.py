@@ -7,26 +7,17 @@ from typing import Any
 
 import pytest
 
+from opd.evaluate.benchmark import Benchmark, QuestionFile
 from opd.evaluate.results import read_results
 from opd.evaluate.statistics import Counts
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import digest, write_json
 from opd.records.rollouts import StopReason
-from opd.records.scores import Judgement, Protocol, Sample, Score, Verdict
+from opd.records.scores import Judgement, Sample, Score, Verdict
 
-PROTOCOL = Protocol(
-    benchmark="sums",
-    questions=2,
-    samples_per_question=2,
-    data_sha256="d" * 64,
-    prompt="{problem}",
-    temperature=1.0,
-    top_p=1.0,
-    top_k=0,
-    limit_tokens=96,
-    seeds=(42, 43),
-    grader="house",
-)
+FILE = QuestionFile(data="sums.jsonl", sha256="d" * 64, rows=2)
+SUMS = Benchmark(name="sums", files=(FILE,), questions=2, seeds=(42, 43), limit_tokens=96)
+PROTOCOL = SUMS.protocol(grader="house")
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
@@ -131,6 +122,10 @@ def test_a_failed_grader_is_neither_wrong_nor_left_out(tmp_path: Path) -> None:
         ({"question": "a", "sample": 0, "correct": "yes"}, "correct = 'yes'; write true or false"),
         ({"question": "a", "sample": 0, "correct": []}, r"correct = \[\]; write true or false"),
         ({"question": "a", "sample": "0", "correct": True}, "sample = '0'; it is the number"),
+        (
+            {"question": "a", "sample": -1, "correct": True},
+            "sample = -1; it is the number of the sample, or its seed, 0",
+        ),
         ({"question": None, "sample": 0, "correct": True}, "question = None; a question is named"),
         ({"question": "a", "sample": 0, "judgement": {"verdict": "fine"}}, "row 2: no verdict in its judgement"),
         ({"question": "b", "sample": 0, "correct": True}, "question 'b' has sample 0 twice"),

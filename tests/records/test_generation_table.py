@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from opd.records.errors import AskedWrongly
 from opd.records.generation_table import (
+    Damaged,
     Generation,
     Making,
     generations_path,
@@ -89,6 +91,26 @@ def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, read: Callable[
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(AskedWrongly, match=r"x\.parquet can't be read .*take it away"):
         read(path)
+
+
+def test_no_flipped_bit_becomes_another_token(tmp_path: Path) -> None:
+    """A bit of every third byte in turn: it is refused, or it changes nothing (padding, statistics)."""
+    path = tmp_path / "x.parquet"
+    write_generations(path, [ONE, replace(ONE, sample=1)], MAKING)
+    whole, keys, drawn = path.read_bytes(), read_keys(path), read_generations(path)
+    refused = 0
+    places = range(0, len(whole), 3)
+    for place in places:
+        content = bytearray(whole)
+        content[place] ^= 1 << place % 8
+        path.write_bytes(content)
+        try:
+            found, tokens = read_keys(path), read_generations(path)
+        except Damaged:
+            refused += 1
+            continue
+        assert (found[0], tokens) == (keys[0], drawn), f"byte {place}"
+    assert refused > len(places) / 2
 
 
 def test_another_table_is_no_table_of_generations(tmp_path: Path) -> None:

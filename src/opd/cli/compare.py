@@ -143,6 +143,7 @@ def _rows(comparisons: Sequence["Comparison"]) -> list[tuple[str, str, list[str]
         ("p, t", "", [_number(c.p, ".2g") for c in comparisons]),
         ("p, sign flips", "", [_number(c.p_permutation, ".2g") for c in comparisons]),
         ("p, Holm", "", [_number(c.p_holm, ".2g") for c in comparisons]),
+        ("p, exactly these", "", [_number(c.p_fixed_questions, ".2g") for c in comparisons]),
         ("smallest detectable", "", [_number(c.detectable, ".4f") for c in comparisons]),
         ("questions", str(one.questions), [str(c.questions) for c in comparisons]),
         ("samples", str(one.samples_a), [str(c.samples_b) for c in comparisons]),
@@ -152,9 +153,9 @@ def _rows(comparisons: Sequence["Comparison"]) -> list[tuple[str, str, list[str]
 
 def _notes(first: "Results", others: Sequence["Results"]) -> list[str]:
     """What the numbers can't know."""
-    from opd.evaluate.comparison import machine_notes
+    from opd.evaluate.comparison import notes_on
 
-    notes = list(dict.fromkeys(note for other in others for note in machine_notes(first, other)))
+    notes = list(dict.fromkeys(note for other in others for note in notes_on(first, other)))
     unknown = [results.name for results in (first, *others) if results.protocol is None]
     if 0 < len(unknown) <= len(others):
         notes.append(f"No protocol is known for {', '.join(unknown)}: that the scores compare is taken on trust.")

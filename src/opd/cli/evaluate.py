@@ -49,7 +49,7 @@ def evaluate(
     total = asked.benchmark.questions * len(asked.benchmark.seeds)
     board = EvaluateBoard(total=total, quiet=quiet)
     with Interrupt(unit="group of questions") as interrupt, board:
-        score = run(asked, model, out, data=data, report=board.add, interrupted=interrupt.asked)
+        score = run(asked, model, out, data=data, report=board.add, say=board.say, interrupted=interrupt.asked)
     click.echo(_closing(score, out))
 
 

@@ -1,9 +1,12 @@
 """`opd show`: what there is, and what a recipe comes to."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from opd.cli.paths import UserPath
 
 if TYPE_CHECKING:
     from opd.records.settings import Settings
@@ -39,15 +42,17 @@ def benchmarks() -> None:
 
 @show.command("benchmark")
 @click.argument("name", metavar="BENCHMARK")
-def one_benchmark(name: str) -> None:
+@click.option("--data", type=UserPath(), help="The benchmark's file, where it leaves the digest open.")
+def one_benchmark(name: str, data: Path | None) -> None:
     """BENCHMARK as a TOML file; of a .jsonl file of questions, the declaration that it comes to."""
-    from pathlib import Path
-
     from opd.evaluate import benchmark
     from opd.evaluate.declaration import taken_down, toml
+    from opd.evaluate.questions import is_at_hand, pinned
 
     path = Path(name).expanduser()
     found = taken_down(path) if path.suffix == ".jsonl" else benchmark.find(name)
+    if data is not None or is_at_hand(found):
+        found = pinned(found, data)
     click.echo(toml(found), nl=False)
 
 

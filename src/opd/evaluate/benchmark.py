@@ -2,7 +2,8 @@
 
 `evaluate/benchmarks/<name>.py` with `BENCHMARK = Benchmark(…)` *is* the benchmark `<name>`; a TOML file with the
 same keys is one as well. Counts and digests are declared, and data that differ are refused: a denominator that is
-counted moves when a row is lost.
+counted moves when a row is lost. A file without a declared digest is open: `questions.pinned` takes down the one that
+is used, which is then part of the protocol like any other.
 """
 
 import importlib
@@ -27,14 +28,16 @@ class QuestionFile(Settings):
 
     data: Annotated[str, Field(min_length=1)]
     """`opd:<task>/<file>`, or a path: as it is, or below `data/`."""
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Of the file's bytes."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Of the file's bytes; null: taken down from the file that is used, so that scores of two files don't compare."""
     rows: PositiveInt
     """How many questions it has."""
     hub: HubFile | None = None
     """Where the hub has this very file, for when it is not at hand."""
     id: str = "id"
-    """Field that names a question; empty: the number of its row in the benchmark does."""
+    """Field that names a question; empty: the number of its row in the benchmark does. `id|`, and so with the other
+    two: the first of several that the rows have.
+    """
     problem: str = "problem"
     """Field with the problem."""
     answer: str = "answer"
@@ -43,7 +46,12 @@ class QuestionFile(Settings):
     """The gold is what follows the last of these marks, `####` in GSM8K; empty: all of the field."""
 
     @property
-    def reading(self) -> dict[str, str]:
+    def is_open(self) -> bool:
+        """Whether something of it is only known from the file that is used: its digest, or which field says what."""
+        return self.sha256 is None or any("|" in field for field in (self.id, self.problem, self.answer))
+
+    @property
+    def reading(self) -> dict[str, str | None]:
         """What the questions depend on: the bytes, and how they are read."""
         return {name: getattr(self, name) for name in ("sha256", "id", "problem", "answer", "answer_after")}
 
@@ -107,10 +115,19 @@ class Benchmark(Settings):
 
     @property
     def data_sha256(self) -> str:
-        """The digest of the data: that of the file, or one over several files and fields of other names."""
+        """The digest of the data: that of the file, or one over several files and fields of other names.
+
+        Raises `ValueError` while a file is open: a protocol names the data that were used.
+        """
+        if left_open := [file.data for file in self.files if file.is_open]:
+            raise ValueError(f"{self.name}: {', '.join(left_open)} is open; pin the benchmark to its file first")
         if len(self.files) == 1 and self.files[0].is_plain:
-            return self.files[0].sha256
+            return str(self.files[0].sha256)
         return digest([file.reading for file in self.files])
+
+    def on(self, *, name: str, files: tuple[QuestionFile, ...], questions: int) -> Self:
+        """Another benchmark, of these questions, that is asked and sampled as this one is."""
+        return type(self)(**(dict(self) | {"name": name, "files": files, "questions": questions}))
 
     def smaller(self, *, questions: int | None, samples: int | None, declared: Self | None = None) -> Self:
         """The same with fewer questions or samples: another protocol, as its name and its digest say.
@@ -162,7 +179,7 @@ def _differences(changed: Benchmark, declared: Benchmark) -> list[str]:
     said = [] if counts[0] == counts[1] else [" of ".join(counts)]
     if changed.seeds != declared.seeds[: len(changed.seeds)]:
         said.append("other seeds")
-    if changed.data_sha256 != declared.data_sha256:
+    if [file.reading for file in changed.files] != [file.reading for file in declared.files]:
         said.append("other data")
     if changed.prompt != declared.prompt:
         said.append("another prompt")

@@ -2,13 +2,15 @@
 
 Two claims are kept apart. "On questions like these" takes the questions for a draw, and is what the interval, p
 and `distinguishable` are about; "on exactly these questions" takes them as they are, so that only the sampling
-noise counts. That two scores cannot be told apart is an answer, and never means that they are equal.
+noise counts, and is what `distinguishable_fixed_questions` is about. That two scores cannot be told apart is an
+answer, and never means that they are equal.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opd.evaluate.code import CODE, shortened
 from opd.evaluate.paired import PairedDifference, paired_difference
 from opd.evaluate.power import detectable_difference
 from opd.evaluate.results import Results
@@ -51,7 +53,18 @@ def protocol_differences(a: Protocol, b: Protocol) -> tuple[str, ...]:
     )
 
 
-def machine_notes(a: Results, b: Results) -> tuple[str, ...]:
+def notes_on(a: Results, b: Results) -> tuple[str, ...]:
+    """What the numbers don't say: which samples could not be verified, and how else the two were computed."""
+    return (*(note for one in (a, b) for note in _unverified(one)), *_machine_notes(a, b))
+
+
+def _unverified(one: Results) -> tuple[str, ...]:
+    if not one.unverified:
+        return ()
+    return (f"{one.name} is a score of an earlier version without a digest of its samples: they are unverified.",)
+
+
+def _machine_notes(a: Results, b: Results) -> tuple[str, ...]:
     """What differs in how two scores were computed, as far as both say: it is part of their difference."""
     notes = []
     kinds = a.machine.get("dtype"), b.machine.get("dtype")
@@ -61,7 +74,7 @@ def machine_notes(a: Results, b: Results) -> tuple[str, ...]:
             "difference is not of the models alone. Evaluate both in one dtype (--set machine.dtype=…)."
         )
     others = [
-        f"{key} ({a.machine[key]} v {b.machine[key]})"
+        f"{key} ({_of_machine(a, key)} v {_of_machine(b, key)})"
         for key in _SHOWN_OF_MACHINE
         if key in a.machine and key in b.machine and a.machine[key] != b.machine[key]
     ]
@@ -70,7 +83,11 @@ def machine_notes(a: Results, b: Results) -> tuple[str, ...]:
     return tuple(notes)
 
 
-_SHOWN_OF_MACHINE = ("device", "name", "engine", "largest_batch", "opd", "torch", "transformers")
+def _of_machine(results: Results, key: str) -> str:
+    return shortened(results.machine[key]) if key == CODE else results.machine[key]
+
+
+_SHOWN_OF_MACHINE = ("device", "name", "sampler", "largest_batch", "opd", CODE, "torch", "transformers")
 
 
 def _refuse_other_protocol(a: Results, b: Results) -> None:
@@ -113,6 +130,10 @@ class _Finding:
     def distinguishable(self) -> bool | None:
         return None if self.p is None else self.p < ALPHA
 
+    @property
+    def distinguishable_fixed(self) -> bool | None:
+        return None if self.p_fixed is None else self.p_fixed < ALPHA
+
 
 def _comparison(finding: _Finding) -> Comparison:
     a, b, pair = finding.a, finding.b, finding.pair
@@ -134,11 +155,12 @@ def _comparison(finding: _Finding) -> Comparison:
         true_spread=pair.true_spread,
         detectable=_detectable(pair),
         distinguishable=finding.distinguishable,
+        distinguishable_fixed_questions=finding.distinguishable_fixed,
         questions=pair.questions,
         samples_a=a.counts.total_samples,
         samples_b=b.counts.total_samples,
         verdict=" ".join(filter(None, (_like_these(finding), _caution(finding), _exactly_these(finding)))),
-        notes=machine_notes(a, b),
+        notes=notes_on(a, b),
     )
 
 

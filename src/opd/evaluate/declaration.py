@@ -3,7 +3,8 @@
     opd show benchmark questions.jsonl > questions.toml
     opd evaluate questions.toml --model …
 
-Counts and digest are taken down once, here; from then on they are declared, and another file is refused.
+Counts and digest are taken down once, here; from then on they are declared, and another file is refused. A benchmark
+that leaves its digest open, such as `amc23`, is shown as declared where its file is at hand.
 """
 
 import json
@@ -12,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from opd.evaluate.benchmark import Benchmark, QuestionFile
-from opd.evaluate.questions import read_questions
+from opd.evaluate.questions import pinned, read_questions
 from opd.records.errors import AskedWrongly
-from opd.records.files import read_lines, sha256
+from opd.records.files import read_lines
 
 _PROMPT = "{problem} Please reason step by step, and put your final answer within \\boxed{}."
-_PROBLEM_FIELDS = ("problem", "question")
+_OPEN = "# no sha256: it is taken down from the file that is used, and is part of the protocol then"
 
 
 def taken_down(path: Path) -> Benchmark:
@@ -25,27 +26,21 @@ def taken_down(path: Path) -> Benchmark:
 
     Raises `AskedWrongly` for a file whose rows have no problem or no answer that can be used.
     """
-    rows = list(read_lines(path))
+    rows = sum(1 for _ in read_lines(path))
     if not rows:
         raise AskedWrongly(f"{path} has no questions")
-    problem = next((name for name in _PROBLEM_FIELDS if name in rows[0]), None)
-    if problem is None:
-        raise AskedWrongly(
-            f"{path}: its first row has no {' and no '.join(_PROBLEM_FIELDS)}; it has {sorted(rows[0])}"
-        )
-    file = QuestionFile(
-        data=path.name, sha256=sha256(path), rows=len(rows), id="id" if "id" in rows[0] else "", problem=problem
-    )
-    found = Benchmark(
+    file = QuestionFile(data=path.name, rows=rows, id="id|", problem="problem|question", answer="answer")
+    asked = Benchmark(
         name=path.stem,
         files=(file,),
-        questions=len(rows),
+        questions=rows,
         seeds=(42, 43, 44, 45),
         prompt=_PROMPT,
         temperature=0.7,
         top_p=0.9,
         limit_tokens=12_288,
     )
+    found = pinned(asked, path)
     read_questions(found, path)
     return found
 
@@ -58,6 +53,7 @@ def toml(benchmark: Benchmark) -> str:
     for file in files:
         hub = file.pop("hub", None)
         lines += ["", "[[files]]", *_lines(file)]
+        lines += [_OPEN] if file.get("sha256") is None else []
         if hub is not None:
             lines += ["", "[files.hub]", *_lines(hub)]
     return "\n".join(lines) + "\n"

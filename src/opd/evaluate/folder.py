@@ -1,25 +1,26 @@
 """The folder of an evaluation: whose it is, and what stands in it.
 
 DIR/protocol.json    what is asked of which model; the folder goes on only with the same
-    generations/     the tokens of each group of questions, written before any of them is graded
+    generations/     the tokens of each group of questions, written before any of them is graded; *.damaged is read
+                     by nobody
     samples.jsonl    a line for each (question, sample), appended as they are graded
-    score.json       written last
+    score.json       written last: finished.py
 
 At any moment a sample is missing, drawn, or settled: drawn once its generation stands, settled once its line says
 something about the answer. Only what is missing is drawn, only what is drawn is graded.
 """
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from opd.records.errors import AskedWrongly
-from opd.records.files import PARTIAL, drop_torn_line, read_json, read_lines, write_json, write_text
-from opd.records.generation_table import FOLDER, Making, read_keys
+from opd.records.files import PARTIAL, drop_torn_line, read_json, read_lines, write_json
+from opd.records.generation_table import FOLDER, Damaged, Making, read_keys
 from opd.records.scores import Protocol, Sample
 from opd.records.settings import validated
+
+DAMAGED = ".damaged"  # ends the name of a file of generations that could not be read
 
 Key = tuple[str, int]  # question, sample
 
@@ -30,6 +31,7 @@ class Drawn:
 
     files: dict[Key, Path]
     makings: tuple[Making, ...]
+    damaged: dict[Path, Damaged]  # files that can't be read, and why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,31 +95,19 @@ def clear_torn(out: Path) -> None:
 
 
 def read_drawn(out: Path) -> Drawn:
-    """The generations that stand.
-
-    Raises `AskedWrongly` for a file that can't be read, and for a generation that is there twice.
-    """
+    """The generations that stand; `AskedWrongly` for one that is there twice."""
     files: dict[Key, Path] = {}
     makings: list[Making] = []
+    damaged: dict[Path, Damaged] = {}
     for path in sorted((out / FOLDER).glob("*.parquet")):
-        keys, making = read_keys(path)
+        try:
+            keys, making = read_keys(path)
+        except Damaged as error:
+            damaged[path] = error
+            continue
         makings.append(making)
         for key in keys:
             if key in files:
                 raise AskedWrongly(f"{path}: question {key[0]}, sample {key[1]} is also in {files[key]}")
             files[key] = path
-    return Drawn(files=files, makings=tuple(makings))
-
-
-def put_in_order(path: Path, questions: Sequence[str]) -> None:
-    """The rows of samples.jsonl stand in the order of the benchmark, whoever drew or graded first.
-
-    Rows of one key keep their order: a try that failed stays before the one that settled it. The file is replaced
-    whole, or left alone when it is in order.
-    """
-    place = {question: number for number, question in enumerate(questions)}
-    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")  # splitlines also splits at U+2028
-    keys = [(place[row["question"]], row["sample"]) for row in map(json.loads, lines)]
-    ordered = sorted(range(len(lines)), key=keys.__getitem__)
-    if ordered != list(range(len(lines))):
-        write_text(path, "".join(f"{lines[number]}\n" for number in ordered))
+    return Drawn(files=files, makings=tuple(makings), damaged=damaged)

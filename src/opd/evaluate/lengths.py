@@ -22,13 +22,19 @@ def lengths(groups: Sequence[Sequence[Row]]) -> Lengths | None:
     return None
 
 
-def bin_width(longest: int) -> int:
-    """The least of 1, 2, 5, 10, 20, … with which at most `MOST_BINS` bins from zero hold the longest."""
+def most_bins(samples: int) -> int:
+    """How many bins so many samples fill: twice the cube root of their number (Rice's rule), at most `MOST_BINS`."""
+    return next((bins for bins in range(1, MOST_BINS) if bins**3 >= 8 * samples), MOST_BINS)
+
+
+def bin_width(shortest: int, longest: int, *, most: int) -> int:
+    """The least of 1, 2, 5, 10, 20, … of which at most so many multiples in a row hold shortest and longest."""
     power = 1
     while True:
         for digit in (1, 2, 5):
-            if longest < digit * power * MOST_BINS:
-                return digit * power
+            width = digit * power
+            if longest // width - shortest // width < most:
+                return width
         power *= 10
 
 
@@ -38,7 +44,8 @@ def _lengths(
     rows = [row for group in groups for row in group]
     ordered = sorted(map(length_of, rows))
     mean = mean_over_questions([Fraction(sum(map(length_of, group)), len(group)) for group in groups])
-    width = bin_width(ordered[-1])
+    width = bin_width(ordered[0], ordered[-1], most=most_bins(len(rows)))
+    first = ordered[0] // width * width
     return Lengths(
         unit=unit,
         mean=mean.mean,
@@ -48,7 +55,8 @@ def _lengths(
         mean_correct=_mean([length_of(row) for row in rows if row.correct]),
         mean_wrong=_mean([length_of(row) for row in rows if not row.correct]),
         bins=tuple(
-            _bin(groups, length_of, least=least, below=least + width) for least in range(0, ordered[-1] + 1, width)
+            _bin(groups, length_of, least=least, below=least + width)
+            for least in range(first, ordered[-1] + 1, width)
         ),
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opd.evaluate.finished import SAMPLES, SCORE, refuse_changed_samples
 from opd.evaluate.foreign.choice import Choice
 from opd.evaluate.foreign.inspect_ai import is_archive, read_inspect
 from opd.evaluate.foreign.lm_eval import is_lm_eval, read_lm_eval, task_of
@@ -19,9 +20,6 @@ from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import digest, read_json, read_lines
 from opd.records.scores import Protocol, Score
 from opd.records.settings import read
-
-SCORE = "score.json"
-SAMPLES = "samples.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +40,11 @@ class Source:
         """What the samples were drawn and graded under, where it is known."""
         return None if self.score is None else self.score.protocol
 
+    @property
+    def is_unverified(self) -> bool:
+        """Whether the score is of an earlier version, which took down no digest of its samples."""
+        return self.score is not None and self.score.samples_sha256 is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
@@ -53,6 +56,8 @@ class Results:
     protocol: Protocol | None
     machine: Mapping[str, str] = field(default_factory=dict)
     """What the score says of the machine; empty where nothing is known."""
+    unverified: bool = False
+    """Of a score that is too old to say which samples it counted: only their sum was checked."""
 
     def without(self, questions: Iterable[str]) -> "Results":
         """The same without some of the questions; `AskedWrongly` when none is left."""
@@ -69,6 +74,7 @@ class Results:
             ),
             protocol=self.protocol,
             machine=self.machine,
+            unverified=self.unverified,
         )
 
 
@@ -105,8 +111,14 @@ def results_of(source: Source) -> Results:
         questions=protocol.questions if protocol else None,
         samples_per_question=protocol.samples_per_question if protocol else None,
     )
-    machine = source.score.machine if source.score else {}
-    return Results(name=source.name, questions=questions, counts=counts, protocol=protocol, machine=machine)
+    return Results(
+        name=source.name,
+        questions=questions,
+        counts=counts,
+        protocol=protocol,
+        machine=source.score.machine if source.score else {},
+        unverified=source.is_unverified,
+    )
 
 
 def _of_folder(folder: Path, *, name: str) -> Source:
@@ -134,6 +146,7 @@ def _of_folder(folder: Path, *, name: str) -> Source:
         raise AnswerIsNo(
             f"{folder}: {SCORE} says {score.correct} correct, {SAMPLES} holds {correct}; one was changed"
         )
+    refuse_changed_samples(folder, score)
     return source
 
 

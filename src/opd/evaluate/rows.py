@@ -106,8 +106,8 @@ def _placed(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
 def _key(row: Mapping[str, Any], *, place: str) -> tuple[str, int]:
     question = question_name(_value(row, "question", place=place), place=place)
     sample = _value(row, "sample", place=place)
-    if isinstance(sample, bool) or not isinstance(sample, int):
-        raise AskedWrongly(f"{place}: sample = {sample!r}; it is the number of the sample, or its seed")
+    if isinstance(sample, bool) or not isinstance(sample, int) or sample < 0:
+        raise AskedWrongly(f"{place}: sample = {sample!r}; it is the number of the sample, or its seed, 0 or more")
     return question, sample
 
 

@@ -15,10 +15,11 @@ from typing import Protocol as Typed
 import torch
 
 from opd.evaluate.benchmark import Benchmark
+from opd.evaluate.code import counted_here
 from opd.evaluate.drawing import Drawing, DrawingSettings, Job, Opening, jobs_for
 from opd.evaluate.folder import Claim, claim, refuse_other
 from opd.evaluate.panel import open_panel
-from opd.evaluate.questions import Question, read_questions
+from opd.evaluate.questions import Question, pinned, read_questions
 from opd.evaluate.score import build_score, standing_score
 from opd.evaluate.settings import Evaluation
 from opd.evaluate.standing import Standing
@@ -27,7 +28,7 @@ from opd.models.chat import opens_reasoning, prompt_ids, user_text
 from opd.models.load import find_model, load_tokenizer, model_digest
 from opd.models.machine import choose_device
 from opd.records.errors import AnswerIsNo, AskedWrongly
-from opd.records.files import alone, check_writable, write_json
+from opd.records.files import alone, check_writable
 from opd.records.places import locate
 from opd.records.rollouts import Prompt
 from opd.records.scores import Sample, Score
@@ -55,20 +56,25 @@ def evaluate(
     *,
     data: Path | None = None,
     report: Report = lambda _, *, found: None,  # noqa: ARG005
+    say: Callable[[str], None] = lambda _: None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Score:
     """The score of a model (a reference, as in a recipe, `@revision` allowed); nothing is done twice.
 
+    `say` is told in a sentence of what was found damaged and is done again.
     Raises `AskedWrongly` for data or a model that can't be used or a folder of something else, and `AnswerIsNo`
     when samples are missing at the end.
     """
     check_writable(out)
+    asked = asked.model_copy(update={"benchmark": pinned(asked.benchmark, data)})
     questions = read_questions(asked.benchmark, data)
     reference, _, revision = (model, "", "") if locate(model).is_dir() else model.partition("@")
     path = find_model(reference, revision or None)
     subject = Subject(path=path, weights_digest=model_digest(path), tokenizer=load_tokenizer(path))
     drawing = opening(_drawing_settings(asked, path), count=asked.machine.workers)
-    return evaluate_subject(asked, questions, subject, drawing, out=out, report=report, interrupted=interrupted)
+    return evaluate_subject(
+        asked, questions, subject, drawing, out=out, report=report, say=say, interrupted=interrupted
+    )
 
 
 def evaluate_subject(
@@ -79,6 +85,7 @@ def evaluate_subject(
     *,
     out: Path,
     report: Report,
+    say: Callable[[str], None] = lambda _: None,
     interrupted: Callable[[], bool],
 ) -> Score:
     """The score of a model whose tokens come out of `opening`; it also stands in `out/score.json`.
@@ -98,6 +105,7 @@ def evaluate_subject(
             questions=questions,
             samples=samples,
             reasoning_opened=all(opens_reasoning(subject.tokenizer, prompt.token_ids) for _, prompt in prompts),
+            say=say,
         )
         if (stands := standing_score(out, standing.rows(), claimed.protocol)) is not None:
             return stands
@@ -109,7 +117,7 @@ def evaluate_subject(
             with closing(_files(standing, drawing, jobs, interrupted)) as files:
                 for path in files:
                     report(standing.settle(path), found=False)
-        return _finished(standing, claimed, subject, out)
+        return _finished(standing, claimed, subject)
 
 
 def _files(
@@ -124,7 +132,7 @@ def _files(
         yield from drawing.draw(jobs, interrupted=interrupted)
 
 
-def _finished(standing: Standing, claimed: Claim, subject: Subject, out: Path) -> Score:
+def _finished(standing: Standing, claimed: Claim, subject: Subject) -> Score:
     if standing.ungraded():
         graded = len(standing.settled())
         raise AnswerIsNo(f"interrupted with {graded} samples graded; the same command goes on from there")
@@ -135,11 +143,9 @@ def _finished(standing: Standing, claimed: Claim, subject: Subject, out: Path) -
         model=str(subject.path),
         model_digest=subject.weights_digest,
         seconds=sum(making.seconds for making in makings),
-        machine=_merged([making.machine for making in makings]),
+        machine=counted_here(_merged([making.machine for making in makings])),
     )
-    standing.put_in_order()
-    write_json(out / "score.json", score.resolved())
-    return score
+    return standing.finish(score)
 
 
 def _merged(machines: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from opd.evaluate.finished import SCORE, refuse_changed_samples
 from opd.evaluate.statistics import Estimate, clustered_stderr, pass_at_k_score, summary, tally, tries
 from opd.evaluate.votes import ballots, majority_at_k_score
 from opd.records.errors import AnswerIsNo
@@ -28,9 +29,12 @@ def build_score(
     failed = [sample for sample in samples if not sample.judgement.verdict.settled]
     if failed:
         first = failed[0]
+        limited = any(sample.judgement.verdict is Verdict.GRADER_FAILED for sample in failed)
+        more = ", and give a grader that ran into its limits more: --set machine.grader_seconds=60" if limited else ""
         raise AnswerIsNo(
             f"{len(failed)} of {len(samples)} samples could not be graded (first: question {first.question}, sample "
-            f"{first.sample}: {first.judgement.reason}); there is no score without them. Run the same command again"
+            f"{first.sample}: {first.judgement.reason}); there is no score without them. Run the same command "
+            f"again{more}"
         )
     declared = {"questions": protocol.questions, "samples_per_question": protocol.samples_per_question}
     _, counts = tally(((one.question, one.sample, one.correct) for one in samples), **declared)
@@ -66,9 +70,9 @@ def standing_score(out: Path, samples: Sequence[Sample], protocol: Protocol) -> 
 
     Raises `AnswerIsNo` when the samples beside it are no longer those that it counted.
     """
-    if not (out / "score.json").exists():
+    if not (out / SCORE).exists():
         return None
-    score = read(Score, out / "score.json")
+    score = read(Score, out / SCORE)
     correct = sum(sample.correct for sample in samples)
     settled = sum(sample.judgement.verdict.settled for sample in samples)
     if (score.protocol_digest, score.correct, score.samples) != (protocol.digest, correct, settled):
@@ -76,6 +80,7 @@ def standing_score(out: Path, samples: Sequence[Sample], protocol: Protocol) -> 
             f"{out} holds a score of {score.correct}/{score.samples}, and its samples come to {correct}/{settled}: "
             "one was changed; take score.json away, and the same command completes the samples"
         )
+    refuse_changed_samples(out, score)
     return score
 
 

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opd.evaluate.benchmark import Benchmark, find, names
-from opd.evaluate.folder import Claim, Key, claim, is_settled, put_in_order, read_samples, refuse_other
+from opd.evaluate.code import counted_here
+from opd.evaluate.finished import SAMPLES, finish
+from opd.evaluate.folder import Claim, Key, claim, is_settled, read_samples, refuse_other
 from opd.evaluate.judge import Judge, is_judged, open_judge, settle, undecided
 from opd.evaluate.judges.exchange import JudgeModel
 from opd.evaluate.judges.settings import JudgeSettings
-from opd.evaluate.questions import read_questions
-from opd.evaluate.results import SAMPLES, SCORE, read_source
+from opd.evaluate.questions import pinned, read_questions
+from opd.evaluate.results import read_source
 from opd.evaluate.score import build_score
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import alone, append_lines, check_writable, read_lines, sha256, write_json
@@ -89,10 +91,9 @@ def judge_folder(
                 model=before.model,
                 model_digest=before.model_digest,
                 seconds=before.seconds,
-                machine=before.machine,
+                machine=counted_here(before.machine),
             )
-            put_in_order(out / SAMPLES, list(dict.fromkeys(sample.question for sample in samples)))
-            write_json(out / SCORE, after.resolved())
+            after = finish(out, after, questions=list(dict.fromkeys(sample.question for sample in samples)))
     asked = [sample for sample in rows if is_judged(sample)]
     return Settled(
         before=before, after=after, by=judge.by, asked=len(asked), right=sum(sample.correct for sample in asked)
@@ -135,11 +136,11 @@ def _write_origin(folder: Path, out: Path, judge: Judge, settings: JudgeSettings
 
 def _problems(protocol: Protocol, benchmark: str | None, data: Path | None) -> dict[str, str]:
     """The problem of each question by its id, from the data that the score names."""
-    declared = _declared(protocol, benchmark)
+    declared = pinned(_declared(protocol, benchmark), data)
     if declared.data_sha256 != protocol.data_sha256:
         raise AskedWrongly(
             f"{declared.name} has data {declared.data_sha256[:12]}…, the score is of {protocol.data_sha256[:12]}…; "
-            "name the benchmark that was evaluated"
+            "name the benchmark that was evaluated, or its file with --data"
         )
     questions = read_questions(declared.model_copy(update={"questions": protocol.questions}), data)
     return {question.id: question.problem for question in questions}

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter, ValidationError
 
 from opd.records.errors import AskedWrongly
 from opd.records.files import whole
@@ -22,7 +23,6 @@ from opd.records.rollouts import StopReason
 
 FOLDER = "generations"
 _MADE = b"opd"  # key of the file's metadata under which stands who made it
-_KEY = ["question", "sample"]
 _SCHEMA = pa.schema(
     [
         ("question", pa.string()),
@@ -34,6 +34,14 @@ _SCHEMA = pa.schema(
         ("logp", pa.list_(pa.float32())),
     ]
 )
+
+
+class Damaged(AskedWrongly):
+    """A file that can't be read as generations; `fault` says in which way, and the message what to do as well."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"{fault}; take it away: what it held is drawn anew, unless it was graded")
+        self.fault = fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +87,14 @@ def write_generations(path: Path, generations: Sequence[Generation], making: Mak
     made = json.dumps({"machine": making.machine, "seconds": making.seconds}).encode()
     table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({_MADE: made}))
     with whole(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", use_dictionary=["question", "stop"])
+        # a flipped bit in a page may decompress to other tokens; its checksum notices
+        pq.write_table(
+            table, temporary, compression="zstd", use_dictionary=["question", "stop"], write_page_checksum=True
+        )
 
 
 def read_generations(path: Path) -> list[Generation]:
-    """What the file holds, with float32 log-probabilities; `AskedWrongly` when it is damaged."""
+    """What the file holds, with float32 log-probabilities; raises `Damaged`."""
     return [
         Generation(
             question=row["question"],
@@ -99,23 +110,24 @@ def read_generations(path: Path) -> list[Generation]:
 
 
 def read_keys(path: Path) -> tuple[list[tuple[str, int]], Making]:
-    """The (question, sample) of each generation in the file, without reading their tokens, and who made them."""
-    table = _table(path, columns=_KEY)
-    made = json.loads(table.schema.metadata[_MADE])
-    keys = [(row["question"], row["sample"]) for row in table.to_pylist()]
-    return keys, Making(machine=made["machine"], seconds=made["seconds"])
+    """The (question, sample) of each generation in the file, and who made them; raises `Damaged`.
 
-
-def _table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    All of the file is read, so that damage to its tokens is found as well.
+    """
+    table = _table(path)
     try:
-        with pq.ParquetFile(path) as file:
-            table = file.read(columns=columns, use_threads=False)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise AskedWrongly(
-            f"{path} can't be read ({str(error).partition(chr(10))[0]:.100}); take it away: what it held is drawn "
-            "anew, unless it was graded"
-        ) from error
-    wanted = _SCHEMA if columns is None else pa.schema([_SCHEMA.field(name) for name in columns])
-    if not table.schema.equals(wanted) or _MADE not in (table.schema.metadata or {}):
-        raise AskedWrongly(f"{path} is no table of generations; take it away")
+        making = TypeAdapter(Making).validate_json(table.schema.metadata[_MADE])
+    except ValidationError as error:
+        raise Damaged(f"{path} does not say who made it") from error
+    return [(row["question"], row["sample"]) for row in table.select(["question", "sample"]).to_pylist()], making
+
+
+def _table(path: Path) -> pa.Table:
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read(use_threads=False)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise Damaged(f"{path} can't be read ({str(error).partition(chr(10))[0]:.100})") from error
+    if not table.schema.equals(_SCHEMA) or _MADE not in (table.schema.metadata or {}):
+        raise Damaged(f"{path} is no table of generations")
     return table

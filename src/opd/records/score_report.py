@@ -185,6 +185,10 @@ class ScoreReport(Settings):
     benchmark: str | None
     model: str | None
     protocol_digest: str | None
+    samples_sha256: str | None = None
+    """Of the samples that the score counted; those that were read are the same bytes."""
+    unverified: bool = False
+    """The score is of an earlier version, which took down no digest of its samples: only their sum was checked."""
     mean: float
     stderr: float | None
     """Clustered by question (CR1); null for fewer than two questions."""

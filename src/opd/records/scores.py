@@ -167,6 +167,8 @@ class Score(Settings):
     """Sampling, over all calls that took part and all workers: two that take a minute each side by side make 120."""
     machine: dict[str, str]
     """That drew the samples; where several did and differ, what each says: `float32 + bfloat16`."""
+    samples_sha256: str | None = None
+    """Of the `samples.jsonl` beside it, which is checked whenever the folder is read; null in an older score."""
 
 
 class Comparison(Settings):
@@ -191,7 +193,7 @@ class Comparison(Settings):
     permutations_drawn: int | None = None
     """So many random sign patterns gave p_permutation; null where it is exact, over all of them."""
     p_fixed_questions: float | None = None
-    """Two-sided, from the normal, with stderr_fixed_questions."""
+    """Two-sided, from the normal, with stderr_fixed_questions; not adjusted for several candidates."""
     p_holm: float | None = None
     """The larger of p and p_permutation, adjusted for several candidates compared with A; null for one."""
     true_spread: float | None = None
@@ -199,7 +201,13 @@ class Comparison(Settings):
     detectable: float | None
     """Smallest true difference that this design finds with 80 % power at 5 %, two-sided."""
     distinguishable: bool | None
-    """Whether both p and p_permutation (or p_holm, if there is one) are below 0.05; null for one question."""
+    """On questions like these: whether both p and p_permutation (or p_holm, if there is one) are below 0.05; null
+    for one question.
+    """
+    distinguishable_fixed_questions: bool | None = None
+    """On exactly these questions: whether p_fixed_questions, after Holm for several candidates, is below 0.05; null
+    where it is undefined.
+    """
     questions: int
     samples_a: int
     samples_b: int

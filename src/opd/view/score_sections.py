@@ -79,6 +79,8 @@ def _score(report: ScoreReport) -> Section:
         said.append(f"All samples agree, so the error 0 misleads; by Wilson on questions: {wilson}.")
     if report.samples_per_question is None:
         said.append("The questions have different numbers of samples; the mean is over samples, not over questions.")
+    if report.unverified:
+        said.append("The samples are unverified: this score is of an earlier version, without a digest of them.")
     return Section(title="Score", said=tuple(said), tables=(Table(header=("", "", ""), rows=rows),))
 
 
@@ -344,6 +346,7 @@ def _record(report: ScoreReport) -> Section:
         ("benchmark", _text(report.benchmark)),
         ("model", shown(report.model or "not known", longest=200)),
         ("protocol digest", report.protocol_digest or "no protocol is known"),
+        *((("samples digest", report.samples_sha256),) if report.samples_sha256 else ()),
     ]
     tables = [Table(header=("", ""), rows=tuple(rows))]
     for caption, values in (("protocol", report.protocol), ("machine", report.machine)):
