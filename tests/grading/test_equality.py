@@ -35,10 +35,35 @@ def check(answer, gold, *, equal):
         ("101010_2", "52_8", True),
         (r"5\%", "0.05", True),
         (r"5\%", "0.5", False),
+        (r"2\text{B}4_{12}", "424", True),
+        (r"2\text{B}4_{12}", "2B5_{12}", False),
+        ("(3A)_{16}", "58", True),
+        ("(3A)_{16}", "3A_{12}", False),
+        ("1011_{(2)}", "11", True),
+        ("1011_{(2)}", "1011", False),
+        (r"\textbf{x}+1", "1+x", True),
+        (r"\textbf{x}+1", "y+1", False),
+        (r"3\text{x}", r"\frac{6\text{x}}{2}", True),
     ],
 )
 def test_rule_4_equality_is_of_value_and_has_no_tolerance(answer, gold, equal):
     check(answer, gold, equal=equal)
+
+
+PERCENT = [(r"34\%", "34"), (r"34\%", ".34"), (r"34\%", r"\frac{17}{50}"), (r"34\text{ percent}", "0.34")]
+
+
+@pytest.mark.parametrize(("one", "other"), [*PERCENT, *((other, one) for one, other in PERCENT)])
+def test_a_percentage_is_its_number_by_rule_5_and_its_value_by_rule_4(one, other):
+    check(one, other, equal=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [("34", ".34"), (".34", "34"), ("3400", r"34\%"), (r".34\%", r"34\%"), ("0.0034", r"34\%"), (r"3.4\%", ".34")],
+)
+def test_numbers_without_the_sign_are_not_taken_for_percentages_of_each_other(answer, gold):
+    check(answer, gold, equal=False)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +179,15 @@ def test_rule_7_text_counts_without_case_and_wrappers(answer, gold, equal):
         ("2x - 2y = 4", "y = x - 2", True),
         ("2x - 2y = 4", "y = x + 2", False),
         (r"x \in [1, 2]", "[1, 2]", True),
+        (r"P(X = 1) = \frac12", "0.5", True),
+        (r"P(A \cup B) = \frac12", r"\frac13", False),
+        (r"P(X \le 1) = P(X \le 2) = 1", "1", True),
+        (r"\sin\theta = \frac12", "0.5", True),
+        (r"\frac{AB}{BC} = \frac23", r"\frac23", True),
+        (r"\frac{AB}{2} = 3", "3", False),
+        (r"\sqrt{x} = 3", "3", False),
+        ("2x = 6", "6", False),
+        ("x^2 = 9", "9", False),
     ],
 )
 def test_rule_8_what_only_names_the_value_is_dropped(answer, gold, equal):

@@ -88,11 +88,57 @@ def test_a_comma_can_be_asked_to_separate():
         (r"\text{one hundred and five}", "one hundred five"),
         (r"\overline{3+4i}", "conj { 3 + 4 i }"),
         (r"\overline{XY}", "X Y"),
+        (r"\textbf{x}+1", "x + 1"),
+        (r"1-\mbox{ t }", "1 - t"),
+        (r"\text{A}\cdot 2", "A * 2"),
+        (r"3\text{x}", "3 x"),
+        (r"3(\text{x}+\text{y})", "3 ( x + y )"),
+        (r"3\text{ m}+4\text{ m}", "3 m + 4 m"),
         (r"[[1,2],[3,4]]", "[ [ 1 , 2 ] , [ 3 , 4 ] ]"),
     ],
 )
 def test_letters_are_words_units_functions_or_names(text, tokens):
     assert spelled(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (r"\textbf{x}+1", "name mark number"),
+        (r"2\text{n}", "number name"),
+        (r"5\text{ m}", "number word"),
+        (r"5\text{ m}+\text{ s}", "number word mark word"),
+        (r"\text{x apples}+1", "word word mark number"),
+        (r"\text{B}", "word"),
+        (r"\text{2k}", "number name"),
+        (r"\mathrm{2k}", "number name"),
+        (r"\text{2kg}", "number word"),
+        (r"300\mathrm{K}", "number word"),
+        (r"\text{17apples}", "number word"),
+    ],
+)
+def test_a_letter_alone_in_its_wrapper_is_calculated_with_unless_it_is_a_unit_or_a_word(text, kinds):
+    assert " ".join(token.kind.value for token in tokenise(text)) == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("(3A)_{16}", "3A"),
+        ("3A_{16}", "3A"),
+        (r"2\text{B}4_{12}", "2B4"),
+        (r"\mathrm{A3}_{12}", "A3"),
+        (r"(\text{3}\mbox{A})_{16}", "3A"),
+        (r"( 3A ) _ { 16 }", "3A"),
+    ],
+)
+def test_a_numeral_with_letters_is_one_number_whatever_it_is_wrapped_in(text, number):
+    assert spelled(text).partition(" _ ")[0] == number
+
+
+@pytest.mark.parametrize("text", ["(AB)_{12}", "f(3)_{12}", r"\text{AB}_{12}", "(3a)_{16}"])
+def test_letters_alone_and_small_ones_are_no_numeral(text):
+    assert not any(token.kind.value == "number" and not token.text.isdecimal() for token in tokenise(text))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,9 @@ def fold(text: str) -> str:
         text = unicodedata.normalize("NFKC", text)
     text = _CLOCK.sub(lambda found: f" {(found[1] or found[2]).casefold()}m", _INVISIBLE.sub("", text))
     text = _PROGRAMMED_POWER.sub("^", text).replace("+/-", r"\pm ")
+    text = _BASE_IN_BRACKETS.sub(r"\1\2", text)
     text = _BRACED_MARK.sub(r"\1", _QUOTED.sub(r"\1", text))
+    text = _BASED_NUMERAL.sub(_bare_numeral, text)
     return _EMPTY_GROUP.sub("", _DROPPED.sub(" ", text).strip())
 
 
@@ -34,6 +36,11 @@ _EMPTY_GROUP = re.compile(r"^(?:\{\})+|(?<=[\w)])(?:\{\})+$")  # around the answ
 _BRACED_MARK = re.compile(r"\{\s*([:=])\s*\}")  # for TeX's spacing
 _QUOTED = re.compile(r"``([^`']*)''")
 _CLOCK = re.compile(r"\b([ap])\.\s?m\b\.?|(?<=:\d\d)\s*([ap])m\b", re.IGNORECASE)  # 4:30 p.m. or 4:30PM
+_BASE_IN_BRACKETS = re.compile(r"(?<=[0-9A-Z)}])(_\s*\{?\s*)\(\s*(\d+)\s*\)")  # 1011_{(2)}
+_NUMERAL = r"(?:[0-9A-Z]|\\(?:text|textrm|mathrm|mbox)\s*\{[0-9A-Z]+\})++"
+_BASED_NUMERAL = re.compile(  # with a base of two digits behind it: 2\text{B}4_{12}, (3A)_{16}
+    rf"(?<![0-9A-Za-z}}])(?:\(\s*({_NUMERAL})\s*\)|({_NUMERAL}))(?=\s*_\s*\{{?\s*\d\d)"
+)
 _DROPPED = re.compile(
     r"\\(?:hspace|vspace|tag|label|color|textcolor|phantom|hphantom|vphantom)\*?\s*\{[^{}]*\}"
     r"|\\[hv]?phantom\s*[^\s{}\\]|\\(?:left|right)\s*\.|\*\*|\\[()\[\]]"
@@ -42,6 +49,13 @@ _DROPPED = re.compile(
 
 def _mapped(run: str, table: dict[str, str]) -> str:
     return "".join(table[character] for character in run)
+
+
+def _bare_numeral(found: re.Match[str]) -> str:
+    """The digits and letters alone, where there are both; digits need no help, and letters alone are a name."""
+    numeral = re.sub(r"\\[a-z]+\s*\{([0-9A-Z]+)\}", r"\1", found[1] or found[2])
+    mixed = any(map(str.isdigit, numeral)) and any(map(str.isalpha, numeral))
+    return numeral if mixed else found.group()
 
 
 def _vulgar_fraction(found: re.Match[str]) -> str:

@@ -55,6 +55,11 @@ _ONLY_LETTERS = re.compile(r"[^0-9=+*/^_<>]*")
 _VOWEL = re.compile("[aeiou]", re.IGNORECASE)
 _FUNCTION_AND_LETTER = re.compile(r"(sin|cos|tan|cot|sec|csc|ln|log)([xyz])")
 _ROMAN_NAMES = frozenset("iedx")  # \mathrm{e} is the constant, and \mathrm{d}x no unit
+_OPENED_JUST_BEFORE = re.compile(r"\{\s*")
+_CLOSED_BEHIND = re.compile(r"\s*\}")
+_OPERATOR_BEHIND = re.compile(r"\s*\}\s*(?:[-+*^]|\\(?:cdot|times|pm|mp)(?![A-Za-z]))")
+_NEVER_UNITS = frozenset("xyzn")  # 3\text{x} is a product, where 3\text{u} may be units
+_OPERATORS = frozenset({"+", "-", "*", "^", "+-", "-+"})
 _OPEN = frozenset({"(", "[", "\\{"})
 _CLOSE = frozenset({")", "]", "\\}"})
 _SKIPPED_MARKS = frozenset('$"`')
@@ -78,6 +83,7 @@ class _Lexer:
         self._pending: str | None = None  # text or roman: the wrapper whose brace comes next
         self._depth = 0  # of brackets: inside them a comma separates
         self._glued = False  # to the lexeme before, without a blank
+        self._span = (0, 0)  # of the lexeme in the text
 
     def tokens(self) -> list[Token]:
         position = 0
@@ -91,6 +97,7 @@ class _Lexer:
         found = _LEXEME.match(self._text, position)
         assert found is not None, "the last alternative matches anything"
         lexeme, kind = found.group(), str(found.lastgroup)
+        self._span = found.span()
         if kind == "grouped" and (self._depth or not self._commas_group):
             lexeme, kind = lexeme.partition(",")[0], "plain"
         if kind != "blank":
@@ -177,9 +184,31 @@ class _Lexer:
             self._bare(run, mode)
 
     def _is_text(self, run: str, mode: str) -> bool:
-        if mode == "text":
-            return run != "i" or not self._out  # 3+4\text{i} is a complex number
-        return mode == "roman" and run not in words.FUNCTIONS and run not in _ROMAN_NAMES
+        if mode == "group" or self._is_factor(run):
+            return False
+        if mode == "text":  # 3+4\text{i} is a complex number
+            return (run != "i" or not self._out) and not self._is_variable(run)
+        return run not in words.FUNCTIONS and run not in _ROMAN_NAMES
+
+    def _is_variable(self, run: str) -> bool:
+        r"""Whether a letter that is alone in its wrapper is calculated with, as in \textbf{x}+1, and is no unit."""
+        start, end = self._span
+        brace = max(self._text.rfind("{", 0, start), 0)
+        opened = _OPENED_JUST_BEFORE.fullmatch(self._text, brace, start)
+        if len(run) > 1 or not opened or not _CLOSED_BEHIND.match(self._text, end):
+            return False
+        if run.casefold() in words.UNIT_ALIASES and any(token.kind is Kind.NUMBER for token in self._out):
+            return False
+        if run in _NEVER_UNITS and not self._only_letters:
+            return True
+        operated = bool(self._out) and self._out[-1].kind is Kind.MARK and self._out[-1].text in _OPERATORS
+        return operated or _OPERATOR_BEHIND.match(self._text, end) is not None
+
+    def _is_factor(self, run: str) -> bool:
+        r"""Whether letters in a wrapper are a product with the number they touch: \text{2k} is, \text{2kg} is not."""
+        start, _ = self._span
+        touched = self._text[max(start - 1, 0) : start].isdigit()
+        return touched and run.casefold() not in words.UNIT_ALIASES and not self._is_word(run)
 
     def _bare(self, run: str, mode: str) -> None:
         """Letters in a formula: a function, a word, or a product of names."""

@@ -12,11 +12,13 @@ Values are left to the arithmetic, exact or numeric, that the caller brings.
 from fractions import Fraction
 
 from opd.grading import units
+from opd.grading import vocabulary as words
 from opd.grading.exact import as_infinity
 from opd.grading.realsets import Arithmetic, same_set
 from opd.grading.sets import as_set, is_surely_a_set
 from opd.grading.trees import (
     Brackets,
+    Call,
     Listing,
     Matrix,
     Name,
@@ -204,19 +206,26 @@ def _same_claims(answer: Node, gold: Node, arithmetic: Arithmetic) -> bool:
 
 
 def _names_a_combination(relation: Relation) -> bool:
-    """Whether an equation gives the value, not zero, of a sum or a product of names."""
+    """Whether an equation gives the value, not zero, of a sum, a product or a function of names: AB/BC, sin A."""
     first, last = relation.members[0], relation.members[-1]
     if relation.operators != ("=",) or variables(last) or last == Number(Fraction(0)):
         return False
-    match first:
+    return isinstance(first, Sum | Product | Call) and _is_of_names(first)
+
+
+def _is_of_names(node: Node) -> bool:
+    """Whether names are all that a formula consists of, but for exponents: 2x + y is something to be solved."""
+    match node:
+        case Name():
+            return True
         case Sum(parts) | Product(parts):
-            return all(isinstance(part, Name) or _is_reciprocal_of_a_name(part) for part in parts)
+            return all(map(_is_of_names, parts))
+        case Power(base, Number()):
+            return _is_of_names(base)
+        case Call(function, (argument,)):
+            return function in words.NAMED_FUNCTIONS and _is_of_names(argument)
         case _:
             return False
-
-
-def _is_reciprocal_of_a_name(node: Node) -> bool:
-    return isinstance(node, Power) and isinstance(node.base, Name) and isinstance(node.exponent, Number)
 
 
 def _same_values(answer: Node, gold: Node, arithmetic: Arithmetic) -> bool:  # noqa: PLR0911  # one return for each kind of answer
@@ -257,7 +266,7 @@ def _same_quantities(answer: Node, gold: Node, arithmetic: Arithmetic) -> bool:
         return _same_clock(one, other, arithmetic)
     if same(one, other, arithmetic):
         return True
-    # 5% is 0.05 as well as 5
+    # 34% beside a number without a sign is 34 by rule 5, which the line above has tried, and 0.34 by rule 4
     one_percent, other_percent = units.has(one_unit, "percent"), units.has(other_unit, "percent")
     if one_percent == other_percent:
         return False
