@@ -9,25 +9,16 @@ from typing import Any
 
 import pytest
 
+from opd.evaluate.benchmark import Benchmark, QuestionFile
 from opd.evaluate.score import build_score
 from opd.records.errors import AnswerIsNo
 from opd.records.rollouts import StopReason
 from opd.records.scores import Judgement, Opinion, Protocol, Sample, Score, Verdict
 
 QUESTIONS, SAMPLES = 5, 4
-PROTOCOL = Protocol(
-    benchmark="sums",
-    questions=QUESTIONS,
-    samples_per_question=SAMPLES,
-    data_sha256="d" * 64,
-    prompt="{problem}",
-    temperature=1.0,
-    top_p=1.0,
-    top_k=0,
-    limit_tokens=96,
-    seeds=(42, 43, 44, 45),
-    grader="house",
-)
+FILE = QuestionFile(data="sums.jsonl", sha256="d" * 64, rows=QUESTIONS)
+SUMS = Benchmark(name="sums", files=(FILE,), questions=QUESTIONS, seeds=(42, 43, 44, 45), limit_tokens=96)
+PROTOCOL = SUMS.protocol(grader="house")
 
 
 def sample(question: int, number: int, answer: str | None, **changes: Any) -> Sample:

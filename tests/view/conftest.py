@@ -8,27 +8,16 @@ from pathlib import Path
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from opd.evaluate.benchmark import find
 from opd.records.metrics import Gap, StepMetrics
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
-from opd.records.scores import Comparison, Judgement, Protocol, Sample, Score, Verdict
+from opd.records.scores import Comparison, Judgement, Sample, Score, Verdict
 from opd.view.story import EMBEDDED_CAVEATS, Cited, CurvePoint, NextCommand, Story
 
 MakeScore = Callable[..., Score]
 MakeMetrics = Callable[[int], StepMetrics]
 
-PROTOCOL = Protocol(
-    benchmark="arith_tiny",
-    questions=500,
-    samples_per_question=4,
-    data_sha256="5d" * 32,
-    prompt="{problem}",
-    temperature=1.0,
-    top_p=1.0,
-    top_k=0,
-    limit_tokens=64,
-    seeds=(0, 1, 2, 3),
-    grader="opd.grading 1f2e3d4c",
-)
+PROTOCOL = find("arith_tiny").protocol(grader="opd.grading 1f2e3d4c")
 
 
 def score(model: str, mean: float, **changes: object) -> Score:

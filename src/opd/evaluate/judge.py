@@ -9,7 +9,7 @@ twice is answered once: equal (question, gold, answer part) have one reply.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -203,29 +203,14 @@ def undecided(sample: Sample) -> Sample:
     rules, *others = sample.opinions
     judged = sample.judgement
     said = [] if not judged.verdict.settled else [_opinion(judged)]
-    judgement = Judgement(
-        verdict=rules.verdict,
-        extracted=judged.extracted,
-        stage="rules",
-        reason=rules.reason,
-        inside_reasoning=judged.inside_reasoning,
-        by=rules.by,
-    )
+    by_rules = {"verdict": rules.verdict, "stage": "rules", "reason": rules.reason, "by": rules.by}
+    judgement = judged.model_copy(update=by_rules | {"reply": None, "parsed": None})
     return sample.model_copy(update={"judgement": judgement, "opinions": (*said, *others)})
 
 
 def _decided(sample: Sample, outcome: JudgeOutcome, *, by: str) -> Sample:
     rules = sample.judgement
-    judgement = Judgement(
-        verdict=outcome.verdict,
-        extracted=rules.extracted,
-        stage="judge",
-        reason=outcome.reason,
-        inside_reasoning=rules.inside_reasoning,
-        by=by,
-        reply=outcome.reply,
-        parsed=outcome.parsed,
-    )
+    judgement = rules.model_copy(update={"stage": "judge", "by": by, **asdict(outcome)})
     return sample.model_copy(update={"judgement": judgement, "opinions": (_opinion(rules), *sample.opinions)})
 
 

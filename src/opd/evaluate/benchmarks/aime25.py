@@ -1,9 +1,9 @@
 """AIME 2025, 30 questions, 32 samples each: one half of `aime24_25`, with its prompt, sampling and seeds."""
 
-from opd.evaluate.benchmark import Benchmark, QuestionFile
+from opd.evaluate.benchmark import QuestionFile
 from opd.evaluate.benchmarks import aime24
 
-BENCHMARK = Benchmark(
+BENCHMARK = aime24.BENCHMARK.on(
     name="aime25",
     files=(
         QuestionFile(
@@ -13,10 +13,4 @@ BENCHMARK = Benchmark(
         ),
     ),
     questions=30,
-    seeds=aime24.BENCHMARK.seeds,
-    prompt="{problem} Please reason step by step, and put your final answer within \\boxed{}.",
-    temperature=0.7,
-    top_p=0.9,
-    limit_tokens=31_744,
-    context_tokens=32_768,
 )

@@ -4,11 +4,11 @@ The digests are those that the task's public list of assets states for this comm
 `aime25`, in files of another form, so the scores of the two don't compare.
 """
 
-from opd.evaluate.benchmark import Benchmark, QuestionFile
+from opd.evaluate.benchmark import QuestionFile
 from opd.evaluate.benchmarks import aime24
 from opd.evaluate.hub import HubFile
 
-BENCHMARK = Benchmark(
+BENCHMARK = aime24.BENCHMARK.on(
     name="aime25_opencompass",
     files=tuple(
         QuestionFile(
@@ -29,10 +29,4 @@ BENCHMARK = Benchmark(
         )
     ),
     questions=30,
-    seeds=aime24.BENCHMARK.seeds,
-    prompt="{problem} Please reason step by step, and put your final answer within \\boxed{}.",
-    temperature=0.7,
-    top_p=0.9,
-    limit_tokens=31_744,
-    context_tokens=32_768,
 )
