@@ -247,13 +247,14 @@ def _words(cursor: Cursor) -> Node:
     return Words(" ".join(spoken)) if value is None else Number(Fraction(value))
 
 
-# A label names what its value is of: x, x_1, AB, f(x), P(A), |AB|, [ABC], m∠ABC, (x, y), Area.
+# A label names what its value is of: x, x_1, AB, f(x), P(X ≤ 1), |AB|, [ABC], m∠ABC, (x, y), Area.
 _PLAIN_LABEL = r"(?:(?:n?A)?N+|n|w+)(?:_(?:[nNwd]|\{[nNwd,]+\}))?'*"
 _LABEL = re.compile(
-    rf"{_PLAIN_LABEL}(?:\^\{{-d\}})?(?:\([nNwd,|]+\))?"
+    rf"{_PLAIN_LABEL}(?:\^\{{-d\}})?(?:\([nNwd,|=<>&]+\))?"
     rf"|\({_PLAIN_LABEL}(?:,{_PLAIN_LABEL})+\)"
     r"|\|[nNw]+\||\[N+\]"
 )
+_SIGNS = {"<=": "<", ">=": ">", "cap": "&", "cup": "&"}
 _FIGURES = frozenset({"angle", "triangle"})
 
 
@@ -275,5 +276,5 @@ def _sign(token: Token) -> str:
             return "?"
         return "N" if token.text[0].isupper() and len(token.text) == 1 else "n"
     if token.kind is Kind.MARK:
-        return token.text if len(token.text) == 1 else "?"
+        return token.text if len(token.text) == 1 else _SIGNS.get(token.text, "?")
     return {Kind.NUMBER: "d", Kind.WORD: "w"}.get(token.kind, "?")
