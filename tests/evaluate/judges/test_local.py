@@ -12,6 +12,8 @@ from opd.evaluate.judges.exchange import Asked, JudgeModel, NoReply, Reply
 from opd.evaluate.judges.local import LocalBackend, open_local, without_control_tokens
 from opd.evaluate.judges.settings import JudgeSettings, LocalJudge
 from opd.models.chat import prompt_ids
+from opd.models.engine.sampler import EngineSampler
+from opd.models.interfaces import Sampler
 from opd.models.load import load_model, model_digest
 from opd.models.plain import PlainSampler
 from opd.records.errors import AskedWrongly
@@ -58,11 +60,21 @@ def test_the_size_of_a_batch_changes_no_reply(cue_model: Path) -> None:
         assert judge.judged(cases) == together
 
 
-def test_replies_are_those_of_greedy_decoding_by_transformers(random_models: Path) -> None:
+def test_a_judge_is_run_by_the_engine_where_it_can_run_the_model(cue_model: Path) -> None:
+    by_itself = open_local(LocalJudge(device="cpu", model=str(cue_model), limit_tokens=4))
+    assert isinstance(by_itself._sampler, EngineSampler)
+    plain = open_local(LocalJudge(device="cpu", model=str(cue_model), limit_tokens=4, engine="plain"))
+    assert isinstance(plain._sampler, PlainSampler)
+    assert plain.model == by_itself.model  # who judges is the same
+
+
+@pytest.mark.parametrize("engine", ["engine", "plain"])
+def test_replies_are_those_of_greedy_decoding_by_transformers(random_models: Path, engine: Any) -> None:
     """Against `generate(do_sample=False)` on the same ids, one prompt at a time."""
     import torch
 
-    backend = open_local(LocalJudge(device="cpu", model=str(random_models / "student"), limit_tokens=24))
+    student = str(random_models / "student")
+    backend = open_local(LocalJudge(device="cpu", model=student, limit_tokens=24, engine=engine))
     loaded = load_model(random_models / "student", dtype="float32", device="cpu")
     turns = [f"Is {n} the answer to {n}+{n}?" for n in range(6)]
     expected = []
@@ -123,7 +135,7 @@ def test_a_template_is_looked_at_before_the_model_is_loaded(tmp_path: Path) -> N
 class Overflowing:
     """A sampler whose numbers overflow on prompts that hold `!`."""
 
-    real: PlainSampler
+    real: Sampler
 
     def follow(self, version: int) -> None:
         raise AssertionError("a judge has one policy")

@@ -1,4 +1,4 @@
-"""A model directory as a judge, through the same sampler as the models that are evaluated.
+"""A model directory as a judge, through the sampler that evaluations use: the engine where it can run the model.
 
 Greedy is `top_k = 1`: of the distribution only the likeliest token is left (the lowest id of equals), and the noise
 of the sampler decides nothing.
@@ -14,7 +14,7 @@ from opd.models.chat import prompt_ids, response_text
 from opd.models.interfaces import Sampler, Sampling
 from opd.models.load import LanguageModel, find_model, load_model, model_digest
 from opd.models.machine import choose_device
-from opd.models.plain import PlainSampler
+from opd.models.samplers import choose_sampler
 from opd.records.rollouts import Prompt
 
 
@@ -90,9 +90,10 @@ def open_local(settings: LocalJudge) -> LocalBackend:
     device = choose_device(settings.device)
     language_model = load_model(path, dtype=settings.dtype_on(device), device=device)
     sampling = Sampling(top_k=1, limit_tokens=settings.limit_tokens)
+    chosen = choose_sampler(language_model, sampling, engine=settings.engine, largest_batch=settings.largest_batch)
     return LocalBackend(
         language_model,
-        PlainSampler(language_model, sampling, largest_batch=settings.largest_batch),
+        chosen.sampler,
         model=JudgeModel(
             name=path.resolve().name,
             model_digest=model_digest(path),

@@ -16,7 +16,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from opd.records.errors import AskedWrongly
 from opd.records.settings import Settings
 
-Referable = Literal["wrong", "unreadable", "no_answer", "cut_short"]
+Referable = Literal["wrong", "unreadable", "no_answer", "cut_short", "grader_failed"]
 ReplyTokens = Annotated[int, Field(gt=0, le=1 << 20)]
 
 
@@ -37,6 +37,10 @@ class LocalJudge(Settings):
     """CPU threads; null: as many as the evaluation has, or as torch takes."""
     largest_batch: Annotated[int, Field(gt=0, le=65_536)] = 16
     """Most turns that are answered at once; affects memory, and replies only by rounding."""
+    engine: Literal["auto", "engine", "plain"] = "auto"
+    """What writes the replies: `engine`, `plain` (transformers' own forward, slow), or `auto`: the engine where it
+    fits.
+    """
 
     def dtype_on(self, device: str) -> str:
         """The dtype that `auto` stands for on this device."""
