@@ -118,6 +118,46 @@ def test_a_judge_and_a_second_grader_are_both_kept(sums: Any, tmp_path: Path, ju
     assert score.disagreements == {"house": 6, "reference": 6}
 
 
+def test_a_judge_settles_what_the_grader_could_not_finish_where_that_is_referred_to_it(
+    sums: Any, tmp_path: Path, judge_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, failing_at: Any
+) -> None:
+    judge, double = judge_of("B", referred=("grader_failed",))
+    monkeypatch.setattr(panel, "open_judge", lambda _settings: judge)
+    with failing_at("3"):
+        score = sums.evaluated(sums.half_right(), tmp_path / "out", asked=sums.asked(judge=JUDGED))
+    assert len(double.asked) == 2
+    assert score.correct == 5
+    settled = [sample for sample in samples(tmp_path / "out") if sample.question == "q2"]
+    assert [(one.judgement.verdict, one.opinions[0].verdict) for one in settled] == [
+        (Verdict.WRONG, Verdict.GRADER_FAILED)
+    ] * 2
+    assert score.disagreements == {}  # a grader that failed has no opinion
+
+
+SLOW = """
+import time
+
+def same(response, gold):
+    time.sleep(1.0 if gold == "3" else 0)
+    return rf"\\boxed{{{gold}}}" in response
+"""
+
+
+def test_a_grader_that_ran_into_its_limits_settles_its_samples_when_it_is_given_more(
+    sums: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that always takes too long would otherwise be the end of the evaluation that drew it."""
+    (tmp_path / "slow_grader.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    asked = sums.asked(grader="slow_grader:same").changed(["machine.grader_seconds=0.2"])
+    with pytest.raises(AnswerIsNo, match=r"2 of 12 samples .* --set machine\.grader_seconds=60"):
+        sums.evaluated(sums.half_right(), tmp_path / "out", asked=asked)
+    again = sums.half_right()
+    patient = asked.changed(["machine.grader_seconds=60"])
+    assert sums.evaluated(again, tmp_path / "out", asked=patient).correct == 6
+    assert again.calls == []
+
+
 def test_a_judge_that_fails_leaves_no_score_and_is_asked_again_about_that_alone(
     sums: Any, tmp_path: Path, judge: Callable[[Any], Any]
 ) -> None:

@@ -71,10 +71,15 @@ class Panel:
 @contextmanager
 def open_panel(asked: Evaluation) -> Iterator[Panel]:
     """The panel that the settings name; its processes and connections end with the block."""
+    limits = asked.machine.grader_limits
     with ExitStack() as stack:
+
+        def opened(name: str) -> Grader:
+            return stack.enter_context(Grader(grader=name, limits=limits))
+
         yield Panel(
-            grader=stack.enter_context(Grader(grader=asked.grader)),
-            second=stack.enter_context(Grader(grader=asked.second_grader)) if asked.second_grader else None,
+            grader=opened(asked.grader),
+            second=opened(asked.second_grader) if asked.second_grader else None,
             second_name=asked.second_grader or "",
             judge=stack.enter_context(open_judge(asked.judge)) if asked.judge else None,
         )

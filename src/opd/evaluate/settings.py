@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 
 from opd.evaluate.benchmark import Benchmark
 from opd.evaluate.judges.settings import JudgeSettings
+from opd.grading.pool import Limits
 from opd.models.samplers import EngineChoice
 from opd.records.errors import AskedWrongly
 from opd.records.settings import Settings
@@ -26,12 +27,23 @@ class EvaluationMachine(Settings):
     """What samples: `engine`, `plain` (transformers' own forward, slow), or `auto`: the engine where it fits."""
     workers: Annotated[int, Field(gt=0, le=1_024)] = 1
     """Processes that sample side by side, each with the whole model: one a GPU, or so many on the CPU."""
+    grader_seconds: Annotated[float, Field(gt=0, le=86_400)] = 5.0
+    """Wall time of one comparison; more of it turns a grader that failed into one that decides, and changes no
+    other verdict.
+    """
+    grader_gib: Annotated[float, Field(gt=0, le=1_024)] = 1.0
+    """Memory of one comparison, in GiB; the same holds."""
 
     def dtype_on(self, device: str) -> str:
         """The dtype that `auto` stands for on this device."""
         if self.dtype != "auto":
             return self.dtype
         return "bfloat16" if device == "cuda" else "float32"
+
+    @property
+    def grader_limits(self) -> Limits:
+        """What a comparison may cost."""
+        return Limits(seconds=self.grader_seconds, memory_bytes=int(self.grader_gib * (1 << 30)))
 
 
 class Evaluation(Settings):
