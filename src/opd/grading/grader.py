@@ -35,6 +35,8 @@ _VERDICTS = {
     Finding.UNREADABLE: Verdict.UNREADABLE,
 }
 
+_EMPTY_GOLD = Failed(reason="the gold is empty: nothing can equal it")
+
 Case = tuple[str, str, bool]  # response, gold, whether the length limit ended the response
 Pair = tuple[str, str]  # answer, gold
 Timed = tuple[Outcome | Failed, float]  # with the seconds that it took
@@ -147,9 +149,9 @@ class Grader:
         ]
         outcomes = self._outcomes(rules, {pair for pair in pairs if pair is not None})
         found: list[tuple[Outcome | Failed | None, float]] = []
-        for pair in pairs:
-            if pair is None:
-                found.append((None, 0.0))
+        for pair, (_, gold, _) in zip(pairs, cases, strict=True):
+            if pair is None:  # beside an empty gold a response without an answer is no worse than any other
+                found.append((_EMPTY_GOLD if _is_empty(rules.unwrapped(gold)) else None, 0.0))
             else:
                 outcome, seconds = outcomes[pair]
                 found.append((outcome, seconds))
@@ -205,7 +207,7 @@ def _compare_here(rules: _Rules, pair: Pair) -> Outcome | Failed | None:
     """What is decided in this process; None when it takes a worker."""
     answer, gold = pair
     if _is_empty(gold):
-        return Failed(reason="the gold is empty: nothing can equal it")
+        return _EMPTY_GOLD
     try:
         return rules.compare(answer, gold)
     except NeedsWorker:
