@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from opd.evaluate.benchmark import find
+from opd.evaluate.code import code_digest
 from opd.evaluate.results import read_results
 from opd.evaluate.run import evaluate
 from opd.evaluate.settings import Evaluation, asked_of
@@ -139,7 +140,7 @@ def test_a_score_that_was_drawn_in_two_dtypes_says_both(sums: Any, tmp_path: Pat
     with pytest.raises(AnswerIsNo):
         sums.evaluated(sums.half_right(), tmp_path / "out", interrupted=lambda: next(answers))
     score = exact.evaluated(exact.half_right(), tmp_path / "out")
-    assert score.machine == {"device": "cpu", "dtype": "float32 + float64"}
+    assert score.machine == {"device": "cpu", "dtype": "float32 + float64", "code": code_digest()}
 
 
 def test_the_folder_of_another_model_is_refused_and_left_as_it_is(sums: Any, tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def test_every_shared_case_comes_to_its_expected_verdict_and_kills_nothing(share
     assert all(one.verdict.settled is bool(row["gold"]) for row, one in zip(rows, judgements, strict=True))
 
 
+def test_no_input_of_the_shared_cases_stands_in_the_code(shared):
+    """Rules, not cases. Short ones such as a half are everywhere and say nothing."""
+    source = "".join(path.read_text(encoding="utf-8") for path in Path(identity_module.__file__).parent.rglob("*.py"))
+    boxed = [found for row in ROWS for found in re.findall(r"\\(?:boxed|fbox)\{(.*)\}", row["response"])]
+    inputs = {text for text in (*boxed, *(row["gold"] for row in ROWS)) if len(text) > 8}
+    assert len(inputs) > 100
+    assert {text for text in inputs if text in source} <= {r"\frac{1}{2}"}
+
+
 def test_a_symbolic_comparison_works_from_a_thread_other_than_main_E70():
     found = []
 

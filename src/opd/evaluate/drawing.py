@@ -14,6 +14,7 @@ from typing import Protocol
 
 import torch
 
+from opd.evaluate.code import CODE, code_digest
 from opd.evaluate.folder import Key
 from opd.models.chat import check_fits
 from opd.models.interfaces import Sampler, Sampling
@@ -54,7 +55,8 @@ class OwnDrawing:
     ) -> None:
         self._sampler = sampler
         self._seeds = tuple(seeds)
-        self._machine = machine | {"dtype": str(model.module.dtype).removeprefix("torch.")}
+        dtype = str(model.module.dtype).removeprefix("torch.")
+        self._machine = machine | {"dtype": dtype, CODE: code_digest()}
 
     def draw(self, jobs: Sequence[Job], *, interrupted: Callable[[], bool]) -> Iterator[Path]:
         """See `Drawing`."""

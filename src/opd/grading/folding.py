@@ -1,6 +1,6 @@
 r"""An answer in plain characters: typographic, full-width and invisible ones become LaTeX, ASCII, or nothing.
 
-    （1，2）    (1,2)          2√3    2\sqrt 3         5²    5^{2}         ½    \frac{1}{2}
+    （1，2）    (1,2)          7√5    7\sqrt 5         5²    5^{2}         ½    \frac{1}{2}
 
 Time and length stay linear in the answer.
 """

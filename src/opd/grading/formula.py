@@ -3,7 +3,7 @@ r"""Formulas: sums, terms, factors and atoms, from a cursor to a tree.
     sum      terms with signs                          3 ± 2√2
     term     factors, with or without a sign between   2ab/3, 20000/π
     factor   an atom with powers, factorials, degrees  x_1^2, 5!, 30°
-    atom     a number, a name, a function, brackets    1\frac{4}{5}, \sqrt[3]{8}, (a+5)
+    atom     a number, a name, a function, brackets    6\frac{1}{9}, \sqrt[4]{6}, (a+5)
 
 Every reader takes what belongs to it and leaves the cursor behind that.
 """

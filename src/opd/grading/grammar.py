@@ -4,7 +4,7 @@ r"""From an answer's text to its tree. A recursive descent that reads and hardly
     item       a chain of relations                                          -2 ≤ x ≤ 7
     set        unions and differences                                        (0,9) ∪ (9,36)
     ratio      parts with colons                                             3:5
-    quantity   [currency] formula [unit], or words                           \$36, 864 inches², an ellipse
+    quantity   [currency] formula [unit], or words                           \$17, 72 feet³, a square
 
 Formulas are in `formula.py`. Anything else is `Unreadable`, with the reason; what the symbolic reader may know
 is `BeyondGrammar`.

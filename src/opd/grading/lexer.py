@@ -1,8 +1,8 @@
 r"""From an answer to its tokens: numbers, names, words, units and marks, without anything that is only layout.
 
 \left( 3, \dfrac{\pi}{2} \right)     ( 3 , frac { pi } { 2 } )
-11,\! 111,\! 111                      11111111
-864 \mbox{ inches}^2                  864 inches ^ 2
+40,\! 250,\! 300                      40250300
+72 \mbox{ feet}^3                     72 feet ^ 3
 """
 
 import re

@@ -7,11 +7,21 @@ of the newest try.
 import errno
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
+from opd.records.errors import AnswerIsNo
 from opd.records.settings import Settings
 
 # How the writer of safetensors, which has its own exception without an errno, words an error of the system.
 _IN_WORDS = re.compile(r"\bos error (\d+)\)|\bOs \{ code: (\d+),")
+
+
+class NotWritten(AnswerIsNo):
+    """Something could not be written; `path` is what."""
+
+    def __init__(self, message: str, *, path: Path) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class Raised(Settings):
@@ -25,7 +35,7 @@ class Raised(Settings):
     errno_name: str | None = None
     """ENOSPC and the like."""
     path: str | None = None
-    """The file that it was about, as the system was given it."""
+    """The file or folder that it was about."""
 
 
 class Failure(Settings):
@@ -72,6 +82,12 @@ def errno_name(number: int | None) -> str | None:
     return None if number is None else errno.errorcode.get(number)
 
 
+def in_words(error: BaseException) -> str:
+    """What an exception says, with the number that the system gave and its name, where it gave one."""
+    number = errno_of(error)
+    return str(error) if number is None else f"errno {number}, {errno_name(number)}: {error}"
+
+
 def chain(error: BaseException) -> tuple[Raised, ...]:
     """The exceptions that `causes` gives, as they are written down."""
     return tuple(_raised(one) for one in causes(error))
@@ -101,7 +117,7 @@ def failure(
 def _raised(error: BaseException) -> Raised:
     kind = type(error)
     number = _errno(error)
-    path = error.filename if isinstance(error, OSError) else None
+    path = error.filename if isinstance(error, OSError) else error.path if isinstance(error, NotWritten) else None
     return Raised(
         kind=kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
         message=str(error),

@@ -23,6 +23,7 @@ from opd.records.errors import AskedWrongly
 
 COMPLETE = ".complete"
 PARTIAL = ".partial"
+_HALF = b"\\ud"  # how JSON escapes each half of a character beyond 16 bits, which alone is none
 _NOT_JSON = (ValueError, RecursionError)  # also numbers of thousands of digits, and lists in lists without end
 
 
@@ -58,9 +59,10 @@ def whole(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}{PARTIAL}")
     try:
-        yield temporary
-        _sync(temporary)
-        temporary.replace(path)
+        with _naming(path):
+            yield temporary
+            _sync(temporary)
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -91,22 +93,26 @@ def read_json(path: Path) -> Any:
 def append_lines(path: Path, values: Iterable[Mapping[str, Any]]) -> None:
     """The values are added to a JSON Lines file in one write, and are on the disk when this returns."""
     lines = "".join(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n" for value in values)
-    with path.open("a", encoding="utf-8") as file:
+    with _naming(path), path.open("a", encoding="utf-8") as file:
         file.write(lines)
         file.flush()
         os.fsync(file.fileno())
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON Lines file, in order; blank lines are passed over, a damaged one is an error."""
+def read_lines(path: Path, *, torn_end: bool = False) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON Lines file, in order; blank lines are passed over.
+
+    With `torn_end` so is a last line without its end, as a crash leaves it. Any other damaged line is `AskedWrongly`
+    that names it.
+    """
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                if line.strip():
+                if line.strip() and (line.endswith(b"\n") or not torn_end):
                     yield _object(line, place=f"{path}, line {number}")
     except FileNotFoundError:
         raise AskedWrongly(f"{path} does not exist") from None
-    except (IsADirectoryError, UnicodeDecodeError) as error:
+    except IsADirectoryError as error:
         raise AskedWrongly(f"{path} is not a JSON Lines file: {error}") from error
 
 
@@ -163,11 +169,12 @@ def publish(folder: Path) -> Iterator[Path]:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        yield partial
-        for path in partial.rglob("*"):
-            _sync(path)
-        write_json(partial / COMPLETE, {"files": tree(partial)})
-        partial.replace(folder)
+        with _naming(folder):
+            yield partial
+            for path in partial.rglob("*"):
+                _sync(path)
+            write_json(partial / COMPLETE, {"files": tree(partial)})
+            partial.replace(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -188,14 +195,31 @@ def is_complete(folder: Path) -> bool:
     return mark.is_file() and all((folder / name).is_file() for name in read_json(mark)["files"])
 
 
-def _object(line: str, *, place: str) -> dict[str, Any]:
+def _object(line: bytes, *, place: str) -> dict[str, Any]:
     try:
-        value = json.loads(line)
+        text = line.decode("utf-8")
+        value = json.loads(text)
+        if _HALF in line.lower():
+            canonical_json(value).encode()  # half of a character can be written in JSON, and in no file of text
+    except UnicodeEncodeError as error:
+        raise AskedWrongly(f"{place} holds half of a character ({error.object[error.start]!a}); mend it") from error
     except _NOT_JSON as error:
-        raise AskedWrongly(f"{place} is not JSON: {error}") from error
+        what = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
+        raise AskedWrongly(f"{place} is not {what}: {error}") from error
     if not isinstance(value, dict):
-        raise AskedWrongly(f"{place} is not a JSON object: {line.strip()[:60]}")
+        raise AskedWrongly(f"{place} is not a JSON object: {text.strip()[:60]}")
     return value
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """A write that fails says which file it was about; the system does so only where a file is opened."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def _sync(path: Path) -> None:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 
 from opd.records.settings import Settings
 
@@ -29,9 +29,10 @@ class StepMetrics(Settings):
     loss: float
     """The objective's mean over the trained tokens of the step."""
     kl: float
-    """Mean of log student - log teacher over the trained tokens: estimates KL(student || teacher), nats a token."""
+    """Mean of log student - log teacher over all sampled tokens, nats: estimates KL(student || teacher) a token,
+    where nothing was cut from what they were drawn from."""
     clamped: Share
-    """Share of trained tokens whose k1 was beyond the clamp; 0 for an objective without one."""
+    """Share of all sampled tokens whose k1 was beyond the clamp; 0 for an objective without one."""
     gradient_norm: float
     """L2 norm before clipping."""
     learning_rate: float
@@ -50,13 +51,15 @@ class StepMetrics(Settings):
     """Distinct rows that the run has trained on so far."""
     gap: Gap
     objective: dict[str, float]
-    """What the objective reports, as means over the trained tokens."""
+    """What the objective reports, as means over all sampled tokens, and the gradient norm of each of its terms."""
     peak_bytes: int
     """Peak device memory (GPU) or resident set (CPU) so far."""
     seconds: dict[str, float]
-    """By phase: sample, score, update, save, total."""
+    """By phase: sample, score, grade (with a task reward), update, save, total."""
     reward: float | None = None
     """Mean task reward of the rollouts that have one; null where none has."""
+    ungraded: int | None = None
+    """Rollouts whose grader failed: they have no reward, and an advantage of 0. Null without a task reward."""
     first_token_kl: float | None = None
     """Mean of log student - log teacher (the sampler's and the scorer's) at the first token of each rollout, nats."""
     first_token_distance: float | None = None
@@ -74,6 +77,26 @@ class StopCause(StrEnum):
     EPOCHS = "epochs"
     WALL_CLOCK = "wall_clock"
     INTERRUPTED = "interrupted"
+
+
+class LeftOut(Settings):
+    """How many of the rows that the filter leaves are not trained on."""
+
+    blank: NonNegativeInt = 0
+    """Nothing is asked."""
+    too_long: NonNegativeInt = 0
+    """Longer than `data.limit_prompt_tokens`, with `data.too_long = "drop"`."""
+    unanswered: NonNegativeInt = 0
+    """With a task reward: nothing could equal their answer (faults E73)."""
+
+    def __str__(self) -> str:
+        """In words; empty when nothing was left out."""
+        reasons = {
+            "with a blank problem": self.blank,
+            "longer than data.limit_prompt_tokens": self.too_long,
+            "without an answer that a response could equal": self.unanswered,
+        }
+        return ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
 
 
 class RunSummary(Settings):
@@ -103,5 +126,9 @@ class RunSummary(Settings):
     """Digest of the directory that the student began from, as a score of it names it; null in older runs."""
     teacher: str | None = None
     """Digest of the teacher's directory."""
+    left_out: LeftOut = LeftOut()
+    """Rows that were not trained on, by the reason."""
+    ungraded: int | None = None
+    """Rollouts whose grader failed, over all steps; null without a task reward."""
     notes: tuple[str, ...] = ()
     """What was said before step one."""

@@ -1,7 +1,7 @@
 r"""The two normal forms of the reference grader: equal answers are those that come to the same text.
 
     Hendrycks, MATH 2021       \dfrac12, 1/2 and .5 are \frac{1}{2}; x = 7 is 7; what follows \text{ is a unit
-    PRM800K, 2023              plain characters without blanks, units and capitals: 2\sqrt{3} is 2sqrt(3)
+    PRM800K, 2023              plain characters without blanks, units and capitals: 7\sqrt{5} is 7sqrt(5)
 
 Where the original stumbles over a text, it goes on with the text as it is; so do these.
 """

@@ -1,6 +1,6 @@
 r"""LaTeX as plain characters, the way the reference grader's converter writes it.
 
-    2\sqrt{3}              2√(3)          \frac{x+4}{9}      x+4/9, without parentheses
+    7\sqrt{5}              7√(5)          \frac{y-1}{6}      y-1/6, without parentheses
     \mathbf{7}             7              12\mbox{ cm}       12
     \left(1, \pi\right)    (1, π)         \overline{3}       3
 
