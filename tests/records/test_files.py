@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -162,9 +164,77 @@ def test_lines_that_are_not_there_or_not_text_are_named(tmp_path):
         list(files.read_lines(tmp_path / "none.jsonl"))
     with pytest.raises(AskedWrongly, match="is not a JSON Lines file"):
         list(files.read_lines(tmp_path))
-    (tmp_path / "bytes.jsonl").write_bytes(b'{"a": "\xff"}\n')
-    with pytest.raises(AskedWrongly, match=r"bytes\.jsonl is not a JSON Lines file"):
-        list(files.read_lines(tmp_path / "bytes.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b'{"a": "\xff"}', r"is not UTF-8: .*can't decode byte 0xff"),
+        (b'{"a": ["\\ud83d"]}', r"holds half of a character \('\\ud83d'\); mend it"),
+        (b'{"a\\uDE00": 1}', r"holds half of a character \('\\ude00'\)"),
+    ],
+)
+def test_a_line_that_is_no_text_is_named_by_its_number(tmp_path, line, fault):
+    """Half of a character can be read from JSON and written to no file: it is told apart from a whole one."""
+    with pytest.raises(UnicodeEncodeError):
+        files.write_text(tmp_path / "copy", json.loads('"\\ud83d"'))
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"a": "\\ud83d\\ude00"}\n' + line + b"\n")
+    lines = files.read_lines(path)
+    assert next(lines) == {"a": "\N{GRINNING FACE}"}
+    with pytest.raises(AskedWrongly, match=rf"rows\.jsonl, line 2 {fault}"):
+        next(lines)
+
+
+def test_only_a_last_line_without_its_end_is_passed_over_as_torn(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"n": 1}\n{"n": 2}\n{"n"')
+    assert list(files.read_lines(path, torn_end=True)) == [{"n": 1}, {"n": 2}]
+    path.write_text('{"n": 1}\n{"n"\n{"n": 3}\n')
+    with pytest.raises(AskedWrongly, match=r"metrics\.jsonl, line 2 is not JSON"):
+        list(files.read_lines(path, torn_end=True))
+
+
+def test_a_full_disk_says_which_file_or_folder_it_was(tmp_path, full_disk):
+    """E67: the system names a file where it is opened, and not where it is written."""
+    with full_disk(100):
+        with (tmp_path / "plain").open("wb", buffering=0) as file:
+            file.write(b"x" * 100)
+            with pytest.raises(OSError, match="large") as plain:
+                file.write(b"x")
+        assert plain.value.filename is None
+        with pytest.raises(OSError, match=rf"'{tmp_path}/text'"):
+            files.write_text(tmp_path / "text", "x" * 101)
+        with pytest.raises(OSError, match=rf"'{tmp_path}/lines.jsonl'"):
+            files.append_lines(tmp_path / "lines.jsonl", [{"a": "x" * 101}])
+        with pytest.raises(OSError, match=rf"'{tmp_path}/folder'"), files.publish(tmp_path / "folder") as partial:
+            (partial / "weights").write_bytes(b"x" * 101)
+
+
+def test_a_folder_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    """E67: every file and the mark, then the name, then the folder that the name stands in."""
+    events = []
+    sync, rename = os.fsync, Path.replace
+
+    def synced(descriptor):
+        events.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        sync(descriptor)
+
+    def renamed(path, target):
+        events.append((path, target))
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", renamed)
+    with files.publish(tmp_path / "folder") as partial:
+        (partial / "deep").mkdir()
+        for name in ("config.json", "deep/weights"):
+            (partial / name).write_text("1")
+    named = events.index((partial, tmp_path / "folder"))
+    mark = partial / ".complete.partial"
+    assert {partial / "config.json", partial / "deep", partial / "deep/weights", mark} <= set(events[:named])
+    assert events.index(mark) > events.index(partial / "deep/weights")  # what marks it as whole is written last
+    assert events[named + 1] == tmp_path
 
 
 # --- folders --------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
     row  epoch  sample  problem  answer  stop  prompt_ids  token_ids  student_logp  teacher_logp
     int  int    int     text     text    text  [int32]     [int32]    [float32]     [float32]      a row a rollout
 
-`rollouts/tokenizer.json` beside the tables turns ids back into text. Log-probabilities are in nats.
+`rollouts/tokenizer.json` beside the tables turns ids back into text. Log-probabilities are in nats, the student's of
+the distribution that was drawn from. `docs/recipe.md` describes each column.
 """
 
 from collections.abc import Sequence
