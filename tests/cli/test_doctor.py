@@ -18,6 +18,21 @@ def test_a_healthy_machine_is_described_and_every_check_is_ok(capsys: pytest.Cap
     assert {"canary", "micro-batches", "identity teacher", "end of sequence", "sampler and scorer"} <= checks.keys()
 
 
+def test_it_says_which_sandbox_a_program_would_get_and_why_no_better_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opd.train.selfcheck.self_check", lambda device, *, expected_digests: [])
+    assert run(["doctor", "--json"]) == 0
+    sandbox = json.loads(capsys.readouterr().out)["sandbox"]
+    assert sandbox["rung"] in {"bubblewrap", "unshare", "landlock", "group"}
+
+    monkeypatch.setenv("PATH", "")  # as on a machine without bubblewrap
+    assert run(["doctor"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("sandbox "))
+    assert not line.startswith("sandbox bubblewrap")
+    assert "not bubblewrap: bwrap is not installed (package bubblewrap)" in line
+
+
 def test_a_check_that_fails_is_marked_and_the_answer_is_no(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

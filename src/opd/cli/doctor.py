@@ -1,6 +1,6 @@
 """`opd doctor`: what this machine is, and whether the training signal is right on it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(as_json: bool) -> None:
-    """Versions, devices and shipped files, and a self-check of the training signal, in seconds.
+    """Versions, devices, the sandbox and shipped files, and a self-check of the training signal, in seconds.
 
     Losses against closed forms, an update cut into micro-batches, the end-of-sequence token, templates, recorded
     scores, sampler against scorer; on the CPU, and on the GPU where there is one. Exit code 1: a check failed.
@@ -25,11 +25,14 @@ def doctor(as_json: bool) -> None:
     machines = {
         device: describe(device) | {"memory": f"{memory_bytes(device) / (1 << 30):,.1f} GiB"} for device in devices
     }
+    sandbox = _sandbox()
     checks = {device: self_check(device, expected_digests=_recorded()) for device in devices}
     if as_json:
         values = {device: [_values(check) for check in found] for device, found in checks.items()}
-        click.echo(canonical_json({"machine": machines, "checks": values}))
+        click.echo(canonical_json({"machine": machines, "sandbox": sandbox, "checks": values}))
     else:
+        refused = "".join(f"; not {name}: {reason}" for name, reason in sandbox["refused"].items())
+        click.echo(f"sandbox {sandbox['rung']} {sandbox['version']}{refused}")
         for device, found in checks.items():
             _print(machines[device], found)
     failed = [f"{check.name} ({device})" for device, found in checks.items() for check in found if not check.ok]
@@ -37,6 +40,18 @@ def doctor(as_json: bool) -> None:
         raise AnswerIsNo(
             f"{len(failed)} checks failed: {', '.join(failed)}; numbers of this machine can't be trusted"
         )
+
+
+def _sandbox() -> dict[str, Any]:
+    """On which rung of the ladder an attempt's programs run here, and why on none above; null where on none at all."""
+    from opd.protocol.sandbox.ladder import climb
+    from opd.records.errors import AskedWrongly
+
+    try:
+        chosen = climb()
+    except AskedWrongly as error:  # training and evaluation need none
+        return {"rung": None, "version": None, "refused": {"any": str(error)}}
+    return {"rung": chosen.rung.name, "version": chosen.rung.version(), "refused": dict(chosen.refused)}
 
 
 def _recorded() -> dict[str, str]:
