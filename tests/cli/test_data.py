@@ -178,3 +178,24 @@ def test_the_reference_projection_by_the_command(
     assert len(lines(out)) == 15_285
     assert len(lines(tmp_path / "train.removed.jsonl")) == 1_110
     assert json.loads((tmp_path / "train.report.json").read_text(encoding="utf-8"))["still_overlapping"] == 0
+
+
+@pytest.mark.parametrize("name", ["none.parquet", "none.jsonl"])
+@pytest.mark.parametrize("verb", ["describe", "dedupe"])
+def test_a_file_that_is_not_there_or_is_a_folder_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, verb: str
+) -> None:
+    out = ["--out", str(tmp_path / "out.jsonl")] if verb == "dedupe" else []
+    assert run(["data", verb, str(tmp_path / name), *out]) == 2
+    assert capsys.readouterr().err.strip().endswith(f"{name} does not exist")
+    (tmp_path / name).mkdir()
+    assert run(["data", verb, str(tmp_path / name), *out]) == 2
+    assert "is not a" in capsys.readouterr().err
+
+
+def test_half_of_a_character_is_named_by_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It ended in a traceback when the rows that stay were written."""
+    path = write(tmp_path / "rows.jsonl", [*ROWS, {"id": "t4", "problem": "\ud83d?", "answer": "1"}])
+    assert run(["data", "dedupe", str(path), "--out", str(tmp_path / "out.jsonl")]) == 2
+    assert "rows.jsonl, line 5 holds half of a character" in capsys.readouterr().err
+    assert not (tmp_path / "out.jsonl").exists()

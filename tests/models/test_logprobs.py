@@ -119,6 +119,23 @@ def test_without_gradients_none_are_made(student64):
         assert not token_logp(student64, row, chunk_tokens=3).requires_grad
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@pytest.mark.parametrize(("real", "rows"), [(3, 5), (1_001, 1_024), (1_000, 1_000)])
+def test_columns_that_no_token_has_are_no_part_of_the_sum(bigram, real, rows, temperature):
+    """E17: (3, -15, -15) and two zero columns: 3.0000 and not 3.0949; at sizes that no tile divides, too."""
+    table_VV = torch.zeros(rows, rows, dtype=torch.float32)
+    table_VV[:, 1:real] = -15.0
+    table_VV[:, 0] = 3.0 * temperature
+    model = bigram(table_VV, vocabulary=real)
+    found = torch.log_softmax(torch.tensor([3.0, *[-15.0 / temperature] * (real - 1)], dtype=torch.float64), dim=-1)
+    with_phantoms = math.log(math.exp(3.0) + (real - 1) * math.exp(-15.0 / temperature) + rows - real)
+    assert (3.0 - with_phantoms < -0.09) == (rows > real)
+    row = pack([([1], [0, 2, 0])], device=CPU)
+    for chunk_tokens in (1, 128):
+        logp_N = token_logp(model, row, temperature=temperature, chunk_tokens=chunk_tokens)
+        torch.testing.assert_close(logp_N.double(), found[[0, 2, 0]], rtol=0, atol=1e-5)
+
+
 # --- what must stay out ---------------------------------------------------------------------------------
 
 

@@ -94,6 +94,19 @@ def test_a_score_is_that_of_transformers_for_exactly_the_sampled_ids(student64, 
     np.testing.assert_allclose(scored.teacher_logp, expected, rtol=0, atol=1e-12)
 
 
+def test_the_score_is_that_of_the_sampled_token_and_not_of_the_likeliest(bigram):
+    """E28: after 5 the likeliest is 9 at -0.1 nats; 4 was sampled, at -3.2."""
+    table_VV = torch.zeros(12, 12, dtype=torch.float64)
+    rest = math.log((1 - math.exp(-0.1) - math.exp(-3.2)) / 10)
+    table_VV[5] = rest
+    table_VV[5, 9], table_VV[5, 4] = -0.1, -3.2
+    (prompt,) = prompts((5,))
+    for token, expected in ((4, -3.2), (9, -0.1), (0, rest)):
+        rollout = Rollout(prompt=prompt, sample=0, token_ids=(token,), logp=(0.0,), stop=StopReason.LENGTH)
+        (scored,) = PlainScorer(bigram(table_VV)).score([rollout])
+        assert scored.teacher_logp == pytest.approx((expected,), abs=1e-12)
+
+
 def test_a_score_that_is_not_finite_is_an_error_that_names_the_row(random_models):
     """E45: never a zero in its place."""
     model = load_model(random_models / "teacher", dtype="float32", device="cpu")

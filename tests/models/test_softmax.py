@@ -50,6 +50,20 @@ def test_in_torch_both_are_the_definition(temperature):
     torch.testing.assert_close(found_CV, expected_CV, rtol=0, atol=1e-13)
 
 
+def test_a_view_of_the_logits_is_divided_in_place_and_its_slope_is_right():
+    """E19. The bad condition first: what autograd kept of a tensor is divided through a view of it."""
+    kept = torch.randn(C, R, dtype=torch.float64, requires_grad=True).exp()
+    kept[:, :V].div_(0.5)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        kept.sum().backward()
+    logits_CR, ids_C, slope_C = (one.cpu() for one in tokens(R, torch.float64))
+    expected_C, expected_CR = by_definition(logits_CR, ids_C, slope_C, 0.5)
+    logp_C, left = softmax.token_logp(logits_CR.clone()[:, : R - 1], ids_C, vocabulary=V, temperature=0.5)
+    torch.testing.assert_close(logp_C, expected_C, rtol=0, atol=1e-13)
+    found_CV = softmax.slope(left, ids_C, slope_C, vocabulary=V, temperature=0.5, dtype=torch.float64)
+    torch.testing.assert_close(found_CV[:, :V], expected_CR[:, :V], rtol=0, atol=1e-13)
+
+
 @pytest.mark.skipif(not HAS_KERNELS, reason="needs triton")
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("block", [16, 64])

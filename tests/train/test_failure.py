@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -236,6 +237,43 @@ def test_a_full_disk_while_saving_is_recorded_as_that(
         run(recipe, parts, out)
     record = read(Failure, out / "failure.json")
     assert (record.phase, record.step, record.errno, record.checkpoint) == ("save", 2, 27, None)
+    assert record.path is not None
+    assert Path(record.path).name.startswith("checkpoint-2")
+
+
+def test_a_state_that_can_not_be_saved_says_which_error_and_which_folder(
+    make_recipe: Callable[..., Recipe], tmp_path: Path, full_disk: Any
+) -> None:
+    """E63, E67: the checkpoint fits, twice its size does not."""
+    recipe, out = make_recipe("budget.steps=1", "save.rollouts=false"), tmp_path / "run"
+    parts = prepare(recipe, out)
+    size = (parts.student.path / "model.safetensors").stat().st_size
+    with (
+        full_disk(2 * size),
+        pytest.raises(AnswerIsNo, match=r"state .* could not be saved \(errno 27, EFBIG: .*none"),
+    ):
+        run(recipe, parts, out)
+    record = read(Failure, out / "failure.json")
+    assert (record.phase, record.errno_name, record.checkpoint) == ("save", "EFBIG", "checkpoint-1")
+    assert record.path is not None
+    assert Path(record.path).name.startswith("step-000001")
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_flush_that_fails_is_tried_again(load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    """E67: the error of a network file system may come as late as in fsync."""
+    real, calls = os.fsync, []
+
+    def fsync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) in {call, call + 1}:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    folder = checkpoints(tmp_path).save(load(dtype="float32"), step=5, recipe_digest="d")
+    assert is_complete(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-5"]
 
 
 def test_a_run_that_cannot_even_write_its_failure_still_says_what_it_was(

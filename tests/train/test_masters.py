@@ -3,7 +3,13 @@
 import pytest
 import torch
 
+from opd.models.engine.sampler import EngineSampler
+from opd.models.interfaces import Sampling
+from opd.models.plain import PlainSampler, PlainScorer
+from opd.records.rollouts import Prompt
 from opd.train.masters import Masters
+from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
+from opd.train.update import OptimizerSettings, Updater
 
 RATE = 1e-6
 
@@ -23,6 +29,29 @@ def adamw(parameters: list[torch.Tensor]) -> torch.optim.AdamW:
 def push(linear: torch.nn.Linear) -> None:
     """A gradient of 1 on every weight."""
     linear.weight.sum().backward()
+
+
+@pytest.mark.parametrize("kind", [PlainSampler, EngineSampler])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_what_the_masters_hold_is_what_samples(load, random_models, kind, dtype: str) -> None:
+    """E40: a token's row of the head is enlarged in the masters alone, and the next call draws nothing else."""
+    student = load(dtype=dtype)
+    prompt = Prompt(row=0, problem="?", answer="!", token_ids=(305, 308, 7))
+    sampler = kind(student, Sampling(temperature=0.01, limit_tokens=1))
+    with torch.no_grad():
+        logits_V = student.module(torch.tensor([prompt.token_ids])).logits[0, -1, : student.vocabulary].float()
+    greedy, other = logits_V.topk(2).indices.tolist()
+    assert float(logits_V[other]) > 0  # so that a larger row has a larger logit
+    assert {one.token_ids for one in sampler.sample([prompt], seeds=range(8))} == {(greedy,)}
+    updater = Updater(student, K1PolicyGradient(), OptimizerSettings(lr=1e-3))
+    tensors = {name: tensor.clone() for name, tensor in updater.state().items()}
+    tensors["master/model.embed_tokens.weight"][other] *= 4
+    updater.restore(tensors)
+    sampler.follow(1)
+    rollouts = sampler.sample([prompt], seeds=range(8))
+    assert {one.token_ids for one in rollouts} == {(other,)}
+    (scored, *_) = PlainScorer(student, temperature=0.01).score(rollouts[:1])
+    assert scored.teacher_logp == pytest.approx(rollouts[0].logp, abs=0.03)
 
 
 def test_without_masters_one_weight_in_fifty_moves() -> None:

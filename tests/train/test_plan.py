@@ -431,3 +431,24 @@ def test_rows_that_are_left_out_are_said(make_recipe, tmp_path: Path) -> None:
     assert parts.reward is not None
     parts.reward.close()
     assert said in notes_of(recipe, parts, evaluations={})
+
+
+@pytest.mark.parametrize(
+    ("sets", "note"),
+    [
+        (["optimizer.minibatches=100"], "optimizer.minibatches = 100 is more than the 4 rollouts of a step"),
+        (["optimizer.minibatches=2", "objective.name=k2"], "k2 has no ratio: with optimizer.minibatches = 2"),
+        (
+            ["rollouts.top_p=0.9", "objective.name=reverse_kl"],
+            "rollouts: top_p = 0.9, top_k = 0: tokens are not drawn",
+        ),
+        (["rollouts.top_k=5", "objective.name=jsd"], "rollouts: top_p = 1, top_k = 5: tokens are not drawn"),
+    ],
+)
+def test_what_several_updates_or_a_cut_do_unseen_is_said(make_recipe, sets: list[str], note: str) -> None:
+    assert [said for said in notes(make_recipe(*sets), rows=7) if said.startswith(note)]
+    silent = [["optimizer.minibatches=4"], ["objective.name=k2"], ["optimizer.minibatches=2", "objective.name=jsd"]]
+    for others in silent:
+        said = notes(make_recipe(*others), rows=7)
+        assert not [one for one in said if "minibatches" in one and "=" in one and "never acts" not in one]
+        assert not [one for one in said if "tokens are not drawn" in one]

@@ -426,6 +426,49 @@ def test_a_folder_without_a_run_has_nothing_to_resume(recipe: Recipe, tmp_path: 
             find_start(recipe, out)
 
 
+def without(line: int) -> Callable[[list[str]], list[str]]:
+    return lambda lines: [*lines[: line - 1], *lines[line:]]
+
+
+def with_in(line: int, text: str) -> Callable[[list[str]], list[str]]:
+    return lambda lines: [*lines[: line - 1], text, *lines[line:]]
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (without(2), "line 2 is not that of step 2; bring the file back"),
+        (with_in(2, '{"step": 2, "los'), "line 2 is not JSON"),
+        (with_in(2, '{"step": 2}'), "line 2: 'loss' is required"),
+        (with_in(2, "[2]"), "line 2 is not a JSON object"),
+        (lambda _: [], "lacks the line of step 1, and of all up to 4"),
+        (lambda lines: lines[:2], "lacks the line of step 3, and of all up to 4"),
+    ],
+)
+def test_a_damaged_or_missing_line_of_the_metrics_is_named_and_nothing_is_changed(
+    recipe: Recipe, tmp_path: Path, damage: Callable[[list[str]], list[str]], fault: str
+) -> None:
+    out = tmp_path / "run"
+    go(recipe, out, interrupt_at=4)
+    path = out / "metrics.jsonl"
+    path.write_text("".join(f"{line}\n" for line in damage(path.read_text().splitlines())))
+    before = tree(out)
+    with pytest.raises(AskedWrongly, match=f"metrics.jsonl,? {fault}"):
+        find_start(recipe, out)
+    assert tree(out) == before
+
+
+def test_the_line_of_the_states_own_step_may_be_missing_or_torn(recipe: Recipe, whole: Path, tmp_path: Path) -> None:
+    """A kill between the state and its line: the state has it."""
+    out = tmp_path / "run"
+    go(recipe, out, interrupt_at=4)
+    path = out / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("".join(f"{line}\n" for line in lines[:3]) + lines[3][:20])
+    go(recipe, out)
+    assert content(out) == content(whole)
+
+
 def test_a_state_that_is_gone_is_not_taken_for_one_that_never_was(recipe: Recipe, whole: Path) -> None:
     shutil.rmtree(whole / "state")
     with pytest.raises(AnswerIsNo, match="made 10 steps, and its trainer state is gone"):

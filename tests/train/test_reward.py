@@ -1,6 +1,7 @@
 """A task reward: verdicts to advantages, by hand and by numpy; and what it adds to the k1 policy gradient."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,13 +9,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opd.cli.train import closing
 from opd.models.load import find_model, load_model
 from opd.records.errors import AskedWrongly
+from opd.records.files import read_lines
+from opd.records.metrics import LeftOut
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.train.batch import Batch
 from opd.train.objective import StudentView
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
+from opd.train.resume import find_start
 from opd.train.reward import Reward, RewardSettings, advantages
+from opd.train.run import prepare, run
 
 
 @given(st.lists(st.lists(st.sampled_from([1.0, -1.0, 0.25]), min_size=1, max_size=6), min_size=1, max_size=4))
@@ -62,6 +68,49 @@ def scored_text(student, text: str, sample: int) -> ScoredRollout:
     prompt = Prompt(row=0, problem="Compute 1+2.", answer="3", token_ids=(305,))
     rollout = Rollout(prompt=prompt, sample=sample, token_ids=ids, logp=(-1.0,) * len(ids), stop=StopReason.EOS)
     return ScoredRollout(rollout=rollout, teacher_logp=(-1.0,) * len(ids))
+
+
+FAILING = """
+def grade(response, gold):
+    if gold == "4":
+        raise RuntimeError("this one is beyond me")
+    return len(response) % 2 == 0
+"""
+
+
+def test_failed_gradings_are_counted_said_and_teach_nothing(
+    make_recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E45, E73: in the lines and their warnings, in the summary of a run that was stopped between, on the screen."""
+    (tmp_path / "failing_grader.py").write_text(FAILING)
+    monkeypatch.syspath_prepend(tmp_path)
+    recipe = make_recipe('reward.grader="failing_grader:grade"', "budget.steps=4", "data.shuffle=false")
+    with Path(recipe.data.path).open("a") as file:
+        file.write('{"problem": "Prove it.", "answer": "\\\\boxed{}"}\n')
+    out = tmp_path / "run"
+    asked = iter([False, True])
+    run(recipe, prepare(recipe, out), out, interrupted=lambda: next(asked))
+    start = find_start(recipe, out)
+    parts = prepare(recipe, out, start=start)
+    assert [prompt.answer for prompt in parts.prompts] == ["0", "2", "4", "6", "8", "10", "12"]
+    summary = run(recipe, parts, out, start=start)
+    lines = list(read_lines(out / "metrics.jsonl"))
+    # two rows a step in the order of the file, twice each: the row with gold 4 comes in step 2, and no other time
+    assert [line["ungraded"] for line in lines] == [0, 2, 0, 0]
+    said = "grading failed for 2 of 4 rollouts: they have no reward, and count as their group's mean"
+    assert [[said in warning for warning in line["warnings"]].count(True) for line in lines] == [0, 1, 0, 0]
+    assert (summary.ungraded, summary.left_out) == (2, LeftOut(unanswered=1))
+    shown = closing(summary, out)
+    assert "rows that were left out: 1 without an answer that a response could equal" in shown
+    assert "grading failed for 2 rollouts, which had no reward" in shown
+
+
+def test_without_a_reward_nothing_is_said_of_grading(make_recipe, tmp_path: Path) -> None:
+    recipe = make_recipe("budget.steps=1")
+    summary = run(recipe, prepare(recipe, tmp_path / "run"), tmp_path / "run")
+    assert summary.ungraded is None
+    assert [line["ungraded"] for line in read_lines(tmp_path / "run" / "metrics.jsonl")] == [None]
+    assert closing(summary, tmp_path / "run").count("\n") == 0
 
 
 def test_without_the_section_no_grader_exists(make_recipe) -> None:

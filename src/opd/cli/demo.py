@@ -1,4 +1,7 @@
-"""`opd demo`: evaluate, distil, evaluate, compare, report, on the embedded models, through the code of the verbs.
+"""`opd demo`: the whole story on the embedded models, through the code of the verbs.
+
+First a distillation with its scores before and after; then an attempt, in which an explorer has seven minutes to
+better the recipe, and what it hands in is trained and scored out of its reach.
 
 runs/demo/
     scores/start  scores/teacher  scores/step-30 …    evaluations
@@ -6,6 +9,7 @@ runs/demo/
     comparison.json                                   result against start, paired by question
     seconds.json                                      how long each part took
     report.html                                       all of it on one page
+    attempts/command__arith_tiny__scripted__none/     the attempt, stage by stage, each with its receipt
 """
 
 import time
@@ -19,11 +23,13 @@ import click
 from opd.cli.paths import UserPath
 
 if TYPE_CHECKING:
+    from opd.records.attempts import Status
     from opd.records.scores import Comparison, Score
     from opd.train.recipe import Recipe
     from opd.view.story import Cited
 
 BENCHMARK = "arith_tiny_final"
+_EXPLORER = "opd:arith_tiny/explorer.sh"
 _NEXT = (
     ("opd train arith_gap --out runs/gap", "the harder pair: this student lacks knowledge, not certainty"),
     ("opd train arith_tiny --out runs/k2 --set objective.name=k2", "the same signal as a squared log-ratio"),
@@ -37,11 +43,14 @@ _NEXT = (
 @click.option(
     "--steps", default=120, show_default=True, type=click.IntRange(min=4), help="Updates; 30 for a quick look."
 )
+@click.option("--attempt/--no-attempt", default=True, show_default=True, help="A whole attempt afterwards.")
 @click.option("--quiet", is_flag=True, help="Show only the outcome.")
-def demo(out: Path | None, steps: int, quiet: bool) -> None:
-    """The whole story on a CPU in a minute or two: score, distil, score again, compare, report.
+def demo(out: Path | None, steps: int, attempt: bool, quiet: bool) -> None:
+    """The whole story on a CPU: score, distil, score again, compare, report; then an attempt on the embedded task.
 
-    Ends with a page to open. Nothing is fetched; the models ship with the package.
+    A minute or two, and five more for the attempt, in which a scripted explorer has to better the recipe: it
+    explores, hands in a patch, and that is trained and scored anew. Nothing is fetched; the models ship with the
+    package.
     """
     from opd.cli.interrupt import Interrupt
     from opd.records.errors import AnswerIsNo, AskedWrongly
@@ -53,7 +62,10 @@ def demo(out: Path | None, steps: int, quiet: bool) -> None:
         raise AskedWrongly(f"{folder} exists and is not empty; name a new folder")
     with Interrupt(unit="step") as interrupt:
         try:
-            _Demo(folder, steps=steps, quiet=quiet, interrupted=interrupt.asked).run()
+            shown = _Demo(folder, steps=steps, quiet=quiet, interrupted=interrupt.asked)
+            shown.run()
+            if attempt:
+                shown.attempt()
         except AnswerIsNo as error:
             if not interrupt.asked():
                 raise
@@ -87,6 +99,29 @@ class _Demo:
         write_json(self._folder / "seconds.json", self._seconds)
         self._report(recipe, steps)
         click.echo(_outcome(start, teacher, scores[steps[-1]], comparison, self._folder))
+
+    def attempt(self) -> None:
+        """The whole protocol, with an explorer that is a script."""
+        from opd.protocol.creating import Explorer, create
+        from opd.protocol.lease import held
+        from opd.protocol.running import run
+        from opd.protocol.sandbox.ladder import choose
+        from opd.records.errors import AnswerIsNo
+        from opd.records.places import locate
+
+        script = locate(_EXPLORER)
+        explorer = Explorer(harness="command", command=("bash", str(script)), model="scripted")
+        with self._part("attempt", "An attempt: explore, submit, retrain, validate, evaluate"):
+            made = create("arith_tiny", self._folder / "attempts", explorer, given={})
+            with held(made.folder) as holder:
+                here = run(made, holder, choose(), say=self._say, cancelled=self._interrupted)
+        if here.official is None:
+            raise AnswerIsNo(here.missing or "the attempt was interrupted")
+        click.echo(_attempted(here, made.folder))
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            click.echo(text, err=True)
 
     def _recipe(self) -> "Recipe":
         from opd.records.places import recipe_path
@@ -211,5 +246,21 @@ def _outcome(start: "Score", teacher: "Score", result: "Score", comparison: "Com
         f"The whole story: open {folder / 'report.html'}",
         "Next:",
         *(f"  {command}\n      {does}" for command, does in _NEXT),
+    ]
+    return "\n".join(lines)
+
+
+def _attempted(here: "Status", folder: Path) -> str:
+    """What came of the attempt, and how to look into it."""
+    best = here.official
+    assert best is not None, "an attempt without a result was an error before"
+    score = f"{best.correct}/{best.samples} = {best.mean:.3f} ± {best.stderr or 0:.3f}"
+    lines = [
+        "",
+        *(f"{one.name:24} {one.outcome}" for one in here.tries),
+        "",
+        f"official: step {best.step}, {score}, the best of {best.of}",
+        "",
+        f"Every file of it has a receipt: opd attempt verify {folder}",
     ]
     return "\n".join(lines)

@@ -12,6 +12,7 @@ import click
 
 from opd import __version__
 from opd.cli import BEGAN
+from opd.cli.attempt import attempt
 from opd.cli.compare import compare
 from opd.cli.data import data
 from opd.cli.demo import demo
@@ -19,6 +20,7 @@ from opd.cli.doctor import doctor
 from opd.cli.evaluate import evaluate
 from opd.cli.grade import grade
 from opd.cli.judge import judge
+from opd.cli.load import load
 from opd.cli.plan import plan
 from opd.cli.power import power
 from opd.cli.score import score
@@ -41,7 +43,10 @@ def opd() -> None:
     """
 
 
-for verb in (demo, plan, train, evaluate, grade, judge, compare, score, power, data, show, task, doctor):
+for verb in (
+    *(demo, plan, train, evaluate, grade, judge, compare, score, power),
+    *(load, data, show, task, attempt, doctor),
+):
     opd.add_command(verb)
 
 

@@ -42,7 +42,7 @@ def train(began: float, *, recipe: str | None, out: Path, resume: bool, sets: tu
 
     settings = read(Recipe, file, sets=sets)
     if resume and (done := finished(settings, out)):
-        click.echo(f"{out} is finished, and was left as it is: {_closing(done, out)}")
+        click.echo(f"{out} is finished, and was left as it is: {closing(done, out)}")
         return
     start = find_start(settings, out) if resume else None
     parts = prepare(settings, out, start=start, began=began)
@@ -67,7 +67,7 @@ def train(began: float, *, recipe: str | None, out: Path, resume: bool, sets: tu
             warn=board.say,
         )
     if not quiet:
-        click.echo(_closing(summary, out))
+        click.echo(closing(summary, out))
     if summary.stop is StopCause.INTERRUPTED:
         raise AnswerIsNo(
             f"interrupted after step {summary.steps} of {summary.asked_steps}; opd train --resume --out {out} goes on"
@@ -88,12 +88,11 @@ def _recipe_file(recipe: str | None, out: Path, *, resume: bool) -> Path:
     return out / "recipe.json"
 
 
-def _closing(summary: "RunSummary", out: Path) -> str:
+def closing(summary: "RunSummary", out: Path) -> str:
+    """What is said at the end: how far it came, where the newest checkpoint is, what was not trained on or graded."""
     last = out / summary.checkpoints[-1]
-    lines = [
-        f"{summary.steps:,} steps in {summary.seconds:,.0f} s ({summary.stop.value.replace('_', ' ')}); "
-        f"the newest checkpoint is {last}"
-    ]
+    done = f"{summary.steps:,} steps in {summary.seconds:,.0f} s ({summary.stop.value.replace('_', ' ')})"
+    lines = [f"{done}; the newest checkpoint is {last}"]
     if str(summary.left_out):
         lines.append(f"rows that were left out: {summary.left_out}")
     if summary.ungraded:

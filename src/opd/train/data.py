@@ -36,7 +36,7 @@ class DataSettings(Settings):
     sha256: str | None = None
     """Of the file's bytes; another file is refused."""
     where: dict[str, str] = {}
-    """Only rows in which each of these fields has this value."""
+    """Only rows in which each of these fields has this value, a number as it is written. A dot leads into a value."""
     problem_field: str = "problem"
     """The field with the problem: a text, or a chat of one user's turn. A dot leads into a value."""
     answer_field: str = "answer"

@@ -196,13 +196,13 @@ def _updates(recipe: Recipe) -> list[str]:
     said = []
     if count > rollouts:
         said.append(
-            f"optimizer.minibatches = {count:,} is more than the {rollouts:,} rollouts of a step: each has an update "
-            "to itself"
+            f"optimizer.minibatches = {count:,} is more than the {rollouts:,} rollouts of a step: each has an "
+            "update to itself"
         )
     if min(count, rollouts) > 1 and isinstance(recipe.objective, TokenObjective) and not recipe.objective.has_ratio:
         said.append(
-            f"{recipe.objective.name} has no ratio: with optimizer.minibatches = {count:,} all updates of a step but "
-            "the first learn from rollouts of a policy that has moved, uncorrected; k1_policy_gradient corrects for it"
+            f"{recipe.objective.name} has no ratio: with optimizer.minibatches = {count:,} all updates of a step "
+            "but the first learn from rollouts of a policy that has moved; k1_policy_gradient corrects for it"
         )
     return said
 
@@ -212,9 +212,9 @@ def _cut(recipe: Recipe) -> list[str]:
     if recipe.rollouts.sampling.full_support:
         return []
     note = (
-        f"rollouts: top_p = {recipe.rollouts.top_p:g}, top_k = {recipe.rollouts.top_k}: the tokens are not drawn from "
-        "the softmax that is scored, so the metrics' kl and surprise are means over them, and estimate neither a KL "
-        "nor an entropy"
+        f"rollouts: top_p = {recipe.rollouts.top_p:g}, top_k = {recipe.rollouts.top_k}: tokens are not drawn from "
+        "the softmax that is scored, so the metrics' kl and surprise are means over them, and estimate neither a "
+        "KL nor an entropy"
     )
     return [note]
 

@@ -116,12 +116,16 @@ class Passes:
     ) -> tuple[torch.Tensor, TokenLoss]:
         """The same, of both whole distributions; they exist for this chunk alone."""
         assert self.teacher is not None, "the updater looked for a teacher"
-        logits_CV = head_logits(self.student, student_CH, gradient_RH=self._heads_gradient())
-        student_logp_CV = (logits_CV / self.temperature).log_softmax(dim=-1)
+        # the logits have no name here, so that they are gone once they are log-probabilities
+        student_logp_CV = self._logp(head_logits(self.student, student_CH, gradient_RH=self._heads_gradient()))
         with torch.no_grad():
-            teacher_logp_CV = (head_logits(self.teacher, teacher_CH) / self.temperature).log_softmax(dim=-1)
+            teacher_logp_CV = self._logp(head_logits(self.teacher, teacher_CH))
         sampled_C = student_logp_CV.detach().gather(-1, ids_C.unsqueeze(-1)).squeeze(-1)
         return sampled_C, TokenLoss(loss_N=objective(student_logp_CV, teacher_logp_CV))
+
+    def _logp(self, logits_CV: torch.Tensor) -> torch.Tensor:
+        """logp_CV at the temperature, nats."""
+        return (logits_CV if self.temperature == 1 else logits_CV / self.temperature).log_softmax(dim=-1)
 
     def _heads_gradient(self) -> torch.Tensor | None:
         """Where the gradient of the head's matrix is added up; None where it has none, or autograd finds it."""

@@ -77,6 +77,18 @@ def test_a_file_with_every_problem_a_hundred_times_is_counted() -> None:
     assert (found.repeated, found.share) == (990, 0.99)
 
 
+@pytest.mark.patient
+def test_of_17917_rows_17398_are_different_by_exact_text(shared: Path) -> None:
+    """E62: as many rows, exact copies and respellings as the public file has, of its own problems."""
+    texts = [str(row["problem"]) for row in read_lines(shared / "data" / "dapo_math_unique.jsonl")]
+    respelt = [f"{text} " for text in texts[:1_003]]  # other texts of the same words
+    rows = [*texts, *respelt, *texts[-519:]]
+    problems = [Problem(row=row, name=str(row), text=text, answer=None) for row, text in enumerate(rows)]
+    left = {same: len(rows) - len(repeats(problems, same)) for same in (Sameness.EXACT, Sameness.WORDS)}
+    assert (len(rows), left) == (17_917, {Sameness.EXACT: 17_398, Sameness.WORDS: 16_395})
+    assert repetition(rows).accidental
+
+
 def test_the_first_that_repeats_is_shown_with_what_it_repeats() -> None:
     """Row 3 is row 1 in another spelling, and row 4 is row 0 again."""
     texts = ["Find $x$.", "Find \\dfrac{1}{2}.", "Find $y$.", "Find $\\frac{1}{2}$.", "Find $x$."]

@@ -1,0 +1,247 @@
+"""`opd attempt`: from a task to three evaluated checkpoints, each stage with its receipt."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from opd.cli.paths import UserPath
+
+if TYPE_CHECKING:
+    from opd.protocol.attempt import Attempt
+    from opd.protocol.lease import Holder
+    from opd.records.attempts import Status
+
+_ATTEMPT = click.argument("folder", metavar="ATTEMPT", type=UserPath())
+_SANDBOX = click.option(
+    "--sandbox", default="auto", show_default=True, help="A rung of the ladder, or the highest that works here."
+)
+
+
+@click.group()
+def attempt() -> None:
+    """Explore, submit, replay, validate, evaluate: an attempt on a task is a folder of sealed receipts."""
+
+
+@attempt.command()
+@click.argument("task")
+@click.option("--agent", required=True, metavar="CMD", help="The explorer's program with its arguments.")
+@click.option("--model", help="The model behind it, for the record.")
+@click.option("--effort", help="Its reasoning effort, for the record.")
+@click.option("--runs", default="runs", show_default=True, type=UserPath(), help="Where attempts lie.")
+@click.option("--again", default=1, type=click.IntRange(min=1), help="A further attempt of the same case: 2, 3 …")
+@click.option("--show", multiple=True, type=UserPath(), help="What the explorer sees besides, read-only, as it is.")
+@click.option("--input", "inputs", multiple=True, metavar="ROLE=PATH", help="Where a fixed input lies.")
+def new(
+    task: str,
+    agent: str,
+    model: str | None,
+    effort: str | None,
+    runs: Path,
+    again: int,
+    show: tuple[Path, ...],
+    inputs: tuple[str, ...],
+) -> None:
+    """Write down who attempts TASK, by which install it is judged, and every fixed input with its digest."""
+    from opd.protocol.creating import Explorer, create
+    from opd.protocol.explorer.adapters import recognised
+
+    harness, command = recognised(agent)
+    explorer = Explorer(harness=harness, command=command, model=model, effort=effort, shown=show)
+    made = create(task, runs, explorer, given=_given(inputs), again=again)
+    click.echo(f"{made.folder}: `opd attempt run {made.folder}` does whatever is due")
+
+
+@attempt.command()
+@_ATTEMPT
+@_SANDBOX
+@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+def run(folder: Path, sandbox: str, quiet: bool) -> None:
+    """Do whatever is due, stage after stage."""
+    _run(folder, sandbox, stages=None, quiet=quiet)
+
+
+@attempt.command()
+@_ATTEMPT
+@_SANDBOX
+@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+def explore(folder: Path, sandbox: str, quiet: bool) -> None:
+    """Let the explorer work, within its budget and its sandbox."""
+    _run(folder, sandbox, stages=("explore",), quiet=quiet)
+
+
+@attempt.command()
+@_ATTEMPT
+@click.option("--patch", type=UserPath(), required=True, help="A patch that was made elsewhere.")
+@click.option("--note", help="Where it comes from.")
+def submit(folder: Path, patch: Path, note: str | None) -> None:
+    """Take a patch from outside as the submission, marked as such; an explorer submits from inside."""
+    with _at_work(folder) as (attempt, holder):
+        from opd.protocol.stages.submission import submit_outside
+
+        submit_outside(attempt, holder, patch, note=note)
+        click.echo(f"{attempt.folder / 'submission'}: sealed, from outside")
+
+
+@attempt.command()
+@_ATTEMPT
+@_SANDBOX
+@click.option("--patch", type=UserPath(), help="First take this patch from outside as the submission.")
+@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+def replay(folder: Path, sandbox: str, patch: Path | None, quiet: bool) -> None:
+    """Train formally: base and patch, the fixed inputs, `bash run.sh`; again only for the machine's sake."""
+    if patch is not None:
+        with _at_work(folder) as (attempt, holder):
+            from opd.protocol.stages.submission import submit_outside
+
+            submit_outside(attempt, holder, patch, note=None)
+    _run(folder, sandbox, stages=("formal",), quiet=quiet)
+
+
+@attempt.command()
+@_ATTEMPT
+@_SANDBOX
+@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+def validate(folder: Path, sandbox: str, quiet: bool) -> None:
+    """Check each checkpoint that counts, by its files and by loading it."""
+    _run(folder, sandbox, stages=("validation",), quiet=quiet)
+
+
+@attempt.command()
+@_ATTEMPT
+@_SANDBOX
+@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+def evaluate(folder: Path, sandbox: str, quiet: bool) -> None:
+    """Evaluate each valid checkpoint by the final protocol, once."""
+    _run(folder, sandbox, stages=("final",), quiet=quiet)
+
+
+@attempt.command()
+@_ATTEMPT
+@click.argument("about", metavar="TRY")
+@click.argument("verdict", type=click.Choice(["infrastructure", "candidate"]))
+@click.option("--because", required=True, help="What the decision rests on.")
+@click.option("--by", help="Who decides; the user of this machine by default.")
+def rule(folder: Path, about: str, verdict: str, because: str, by: str | None) -> None:
+    """Decide whose failure TRY was, where the evidence leaves it open: formal/attempt-001."""
+    from opd.protocol.ruling import rule as decide
+
+    with _at_work(folder) as (attempt, _):
+        decide(attempt, about=about, verdict=verdict, because=because, by=by)
+        click.echo(f"{about}: {verdict}, because {because}")
+
+
+@attempt.command()
+@_ATTEMPT
+def resume(folder: Path) -> None:
+    """After a crash: seal what was begun as what it is; `run` goes on from there."""
+    from opd.protocol.resuming import resume as seal
+
+    with _at_work(folder) as (attempt, holder):
+        seal(attempt, holder, say=click.echo)
+    _show(folder)
+
+
+@attempt.command()
+@_ATTEMPT
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def status(folder: Path, as_json: bool) -> None:
+    """What the attempt has come to, worked out from its files. Exit 1 when they contradict each other."""
+    here = _show(folder, as_json=as_json)
+    if here.contradictions:
+        raise SystemExit(1)
+
+
+@attempt.command()
+@_ATTEMPT
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--head", help="Digest of the log's last line, as somebody else wrote it down.")
+def verify(folder: Path, as_json: bool, head: str | None) -> None:
+    """Read every file again and hold it against its receipt, offline. Exit 1 when anything differs."""
+    from opd.protocol.attempt import Attempt
+    from opd.protocol.verify import verify as check
+
+    found = check(Attempt(folder), head=head)
+    click.echo(json.dumps(found.resolved(), indent=2) if as_json else found.text())
+    if not found.holds:
+        raise SystemExit(1)
+
+
+def _run(folder: Path, sandbox: str, *, stages: tuple[str, ...] | None, quiet: bool) -> None:
+    from opd.cli.interrupt import Interrupt
+    from opd.protocol.running import run as run_due
+    from opd.protocol.sandbox.ladder import choose
+    from opd.records.attempts import Stage
+    from opd.records.errors import AnswerIsNo
+
+    def say(text: str) -> None:
+        if not quiet:
+            click.echo(text, err=True)
+
+    wanted = tuple(Stage) if stages is None else tuple(Stage(stage) for stage in stages)
+    with _at_work(folder) as (attempt, holder), Interrupt(unit="stage") as interrupt:
+        rung = choose(sandbox)
+        say(f"sandbox: {rung.name}")
+        here = run_due(attempt, holder, rung, stages=wanted, say=say, cancelled=interrupt.asked)
+    click.echo(_closing(here))
+    if interrupt.asked():
+        raise AnswerIsNo(f"interrupted; `opd attempt run {folder}` goes on")
+    if here.official is None and not here.due:
+        raise AnswerIsNo(here.missing or here.waits_for or "there is no result")
+
+
+def _show(folder: Path, *, as_json: bool = False) -> "Status":
+    from opd.protocol.attempt import Attempt
+    from opd.protocol.state import status as work_out
+
+    here = work_out(Attempt(folder))
+    click.echo(json.dumps(here.resolved(), indent=2) if as_json else _table(here))
+    return here
+
+
+def _table(here: "Status") -> str:
+    lines = [f"{here.case}: {here.state}"]
+    for one in here.tries:
+        took = "" if one.active_seconds is None else f"  {one.active_seconds:.1f} s"
+        why = f"  {one.because}" if one.because else ""
+        lines.append(f"  {one.name:<24} {one.outcome or one.liveness}{took}{why}")
+    lines += [f"  due: {one.stage}{f' {one.name}' if one.name else ''} ({one.because})" for one in here.due]
+    if here.waits_for:
+        lines.append(f"  waits for {here.waits_for}")
+    lines += [f"  contradiction: {sentence}" for sentence in here.contradictions]
+    return "\n".join([*lines, f"  {_closing(here)}"])
+
+
+def _closing(here: "Status") -> str:
+    if here.official is None:
+        return f"no official score: {here.missing}"
+    best = here.official
+    error = "" if best.stderr is None else f" ± {best.stderr:.6f}"
+    return (
+        f"official: step {best.step}, {best.correct}/{best.samples} = {best.mean:.6f}{error}, the best of {best.of}"
+    )
+
+
+@contextmanager
+def _at_work(folder: Path) -> "Iterator[tuple[Attempt, Holder]]":
+    from opd.protocol.attempt import Attempt
+    from opd.protocol.lease import held
+
+    attempt = Attempt(folder)
+    with held(attempt.folder) as holder:
+        yield attempt, holder
+
+
+def _given(inputs: tuple[str, ...]) -> dict[str, Path]:
+    from opd.records.errors import AskedWrongly
+
+    given = {}
+    for one in inputs:
+        role, equals, path = one.partition("=")
+        if not equals or not path:
+            raise AskedWrongly(f"--input {one!r}: write it as ROLE=PATH, such as student=models/student")
+        given[role] = Path(path).expanduser()
+    return given

@@ -1,0 +1,184 @@
+"""Everything that stands ready while an explorer works: the desk, the device's lock, the records, the ledger.
+
+state/        shown to the explorer, read-only
+  instruction.md  budget.json  record.sh  device.lock
+  desk            the socket of the desk
+  record          the pipe of the record
+bin/          its commands
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
+
+from opd.protocol.attempt import Attempt
+from opd.protocol.clock import Deadline
+from opd.protocol.explorer.desk import Answer, Desk, Question, Say
+from opd.protocol.explorer.device import DeviceLock
+from opd.protocol.explorer.handing_in import Candidate, HandingIn
+from opd.protocol.explorer.ledger import Ledger, text_of
+from opd.protocol.explorer.proxy import Proxies
+from opd.protocol.explorer.record import BASH_ENV, RECORD, Record
+from opd.protocol.explorer.tools import lay_out_commands
+from opd.protocol.inputs import locked
+from opd.protocol.instruction import instruction
+from opd.protocol.machine import Machine
+from opd.protocol.measures import evaluation
+from opd.protocol.phases import STATE, WORKSPACE
+from opd.protocol.processes import marked
+from opd.protocol.programs import Judge, last_words
+from opd.protocol.sandbox.ladder import new_mark
+from opd.protocol.sandbox.view import Value
+from opd.protocol.source import Tree
+from opd.protocol.tries import Try
+from opd.protocol.usage import Sample
+from opd.protocol.views import RUNS
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.files import write_text
+from opd.records.tasks import Tool
+
+
+class Bench:
+    """What one exploration needs, beside the explorer."""
+
+    def __init__(
+        self,
+        *,
+        attempt: Attempt,
+        this: Try,
+        machine: Machine,
+        base: Tree,
+        away: Path,
+        deadline: Deadline,
+        accept: Callable[[Candidate], None],
+        say: Callable[[str], None],
+    ) -> None:
+        contract, identity = attempt.task.contract, attempt.identity
+        verifier = locked(attempt).path("verifier") if contract.proxy.judged else None
+        self.machine, self.deadline = machine, deadline
+        self.mark = new_mark()  # in the environment of everything that the explorer starts
+        self.workspace, self.runs = this.folder / "workspace", this.folder / "runs"
+        self.state, self.commands = away / "state", away / "bin"
+        self.state.mkdir()
+        for folder in (away, self.state):
+            folder.chmod(0o755)  # the explorer is somebody else
+        lay_out_commands(self.commands, contract.tools)
+        write_text(self.state / "instruction.md", instruction(attempt.task))
+        write_text(self.state / "record.sh", BASH_ENV)
+        self._judge = Judge(contract, machine, code_sha256=identity.install_sha256)
+        self._evaluation = evaluation(contract.proxy, verifier=verifier, workers=max(1, contract.needs.gpus))
+        self._say = say
+        self.proxies = Proxies(
+            this.folder / "proxy",
+            measure=contract.proxy,
+            evaluate=self._evaluate,
+            lock=DeviceLock(self.state),
+            on_host=self._on_host,
+            largest_bytes=contract.needs.disk_bytes,
+            watch=deadline.watch,
+            events=attempt.events.head,
+            made_from={"task": identity.task_sha256, "install": identity.install_sha256},
+        )
+        self.handing_in = HandingIn(
+            workspace=self.workspace,
+            base=base,
+            surface=contract.surface,
+            explored_in=this.place.name,
+            proxies=self.proxies,
+            left_seconds=deadline.left,
+            processes=lambda: self.ledger.running(),  # noqa: PLW0108  it comes after this
+            accept=accept,
+        )
+        self._record = Record(self.state / "record", this.folder / "commands.jsonl")
+        self.ledger = Ledger(
+            this.folder,
+            budget=self.state / "budget.json",
+            deadline=deadline,
+            evaluating=lambda: self.proxies.evaluating,
+            pipeline_seconds=lambda: self.proxies.shortest_pipeline_seconds,
+            living=lambda: marked(self.mark),
+        )
+        self._desk = Desk(self._answers(contract.tools), log=this.folder / "desk.jsonl")
+
+    @property
+    def variables(self) -> Mapping[str, Value]:
+        """By which the explorer's programs find it all."""
+        return {
+            "OPD_INSTRUCTION": STATE / "instruction.md",
+            "OPD_DESK": STATE / "desk",
+            "OPD_DEVICE_LOCK": STATE / "device.lock",
+            RECORD: STATE / "record",
+            "BASH_ENV": STATE / "record.sh",
+        }
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Inside, commands are answered and recorded."""
+        with ExitStack() as stack:
+            stack.enter_context(self._record.open())
+            stack.enter_context(self.ledger.open())
+            stack.enter_context(self._desk.open(self.state / "desk"))
+            yield
+
+    def tick(self, sample: Sample) -> None:
+        """A second has gone by."""
+        self.ledger.add(sample)
+
+    def _answers(self, tools: tuple[Tool, ...]) -> Mapping[str, Answer]:
+        answers: dict[Tool, Answer] = {
+            Tool.FAST_EVAL: self.proxies.fast_eval,
+            Tool.TIMER: self._timer,
+            Tool.SUBMIT: self.handing_in.submit,
+            Tool.NO_CANDIDATE: self.handing_in.no_candidate,
+        }
+        return {str(tool): self._told(answers[tool]) for tool in tools}
+
+    def _told(self, answer: Answer) -> Answer:
+        """The same answer, which the operator hears too."""
+
+        def told(question: Question, say: Say) -> int:
+            def both(text: str) -> None:
+                say(text)
+                self._say(text)
+
+            return answer(question, say if question.command == Tool.TIMER else both)
+
+        return told
+
+    def _timer(self, question: Question, say: Say) -> int:
+        if question.arguments.get("json"):
+            say(text_of(self.ledger.budget))
+        else:
+            left, given = self.deadline.left(), self.deadline.seconds
+            say(f"{left:.0f} s of {given:.0f} s are left")
+            if (pipeline := self.proxies.shortest_pipeline_seconds) is not None:
+                say(f"your shortest training with its measurement took {pipeline:.0f} s")
+        return 0
+
+    def _on_host(self, inside: PurePosixPath) -> tuple[Path, PurePosixPath]:
+        """Where a path that the explorer names lies; the explorer's own folders are all that there is to name."""
+        inside = PurePosixPath(os.path.normpath(inside))
+        for place, folder in ((WORKSPACE, self.workspace), (RUNS, self.runs)):
+            for spelt in (place, PurePosixPath(folder)):  # the second on a rung without mounts of its own
+                if inside.is_relative_to(spelt):
+                    return folder, inside.relative_to(spelt)
+        raise AskedWrongly(
+            f"{inside} is neither in your workspace nor in your runs; give the folder of a checkpoint there"
+        )
+
+    def _evaluate(self, model: Path, out: Path) -> None:
+        """Evaluates by the proxy benchmark, as the task says; raises `AnswerIsNo` when no score comes of it."""
+        out.mkdir()
+        logs = out.parent
+        ended = self._judge.run(
+            self._evaluation.arguments,
+            artifact=model,
+            result=out,
+            logs=logs,
+            deadline=self.deadline,
+            others=self._evaluation.shown,
+            stop=lambda: "the exploration is over" if self.handing_in.over.is_set() else None,
+        )
+        if ended.exit_code != 0:
+            raise AnswerIsNo(f"the evaluation ended by {ended.reason}: {last_words(logs)}".rstrip(": "))

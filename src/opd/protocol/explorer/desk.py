@@ -1,0 +1,137 @@
+"""The desk: it answers the explorer's commands, outside of the sandbox, one thread a question.
+
+A question is one line of JSON on a socket that the sandbox shows; the answer is any number of lines {"say": …} and a
+last one {"exit": …}. Every question and its end is a line of desk.jsonl.
+"""
+
+import json
+import socketserver
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from socket import SO_PEERCRED, SOL_SOCKET
+from typing import Any
+
+from opd.protocol.clock import now
+from opd.records.errors import OpdError
+from opd.records.files import append_lines
+
+_LONGEST_QUESTION = 1 << 16  # bytes
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a command of the explorer asks."""
+
+    command: str
+    arguments: Mapping[str, Any]
+    folder: str  # where it was started, as the sandbox sees it
+    pid: int  # of the process that asks, as this side sees it
+
+
+Say = Callable[[str], None]
+Answer = Callable[[Question, Say], int]
+
+
+class Desk:
+    """The commands that there are, each with who answers it."""
+
+    def __init__(self, answers: Mapping[str, Answer], *, log: Path) -> None:
+        self._answers = answers
+        self._log = log
+        self._writing = threading.Lock()
+
+    def answer(self, question: Question, say: Say) -> int:
+        """The exit code of the command; what it says goes to `say`. A refusal is said like anything else."""
+        began = now()
+        try:
+            if question.command not in self._answers:
+                say(f"{question.command}: there is no such command; there are {', '.join(self._answers)}")
+                code = 2
+            else:
+                code = self._answers[question.command](question, say)
+        except OpdError as error:
+            say(f"{question.command}: {error}")
+            code = error.exit_code
+        ended = now()
+        line = {
+            "began": began.utc,
+            "ended": ended.utc,
+            "seconds": round(ended.monotonic - began.monotonic, 3),
+            "command": question.command,
+            "arguments": dict(question.arguments),
+            "folder": question.folder,
+            "pid": question.pid,
+            "exit": code,
+        }
+        with self._writing:
+            append_lines(self._log, [line])
+        return code
+
+    @contextmanager
+    def open(self, socket: Path) -> Iterator[None]:
+        """Inside, questions at this socket are answered."""
+        server = _Server(str(socket), self)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="desk", daemon=True)
+        socket.chmod(0o666)  # the explorer is somebody else
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    block_on_close = False  # an evaluation that is under way ends with the exploration, not the other way round
+    request_queue_size = 64
+
+    def __init__(self, path: str, desk: Desk) -> None:
+        self.desk = desk
+        super().__init__(path, _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+        """An explorer that went away in the middle of an answer is no error of ours."""
+        with suppress(OSError):
+            request.close()
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        line = self.rfile.readline(_LONGEST_QUESTION)
+        question = _parsed(line, pid=self._pid())
+        code = 2 if question is None else self.server.desk.answer(question, self._say)
+        if question is None:
+            self._say("this is no question")
+        self._write({"exit": code})
+
+    def _say(self, text: str) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # who asked is gone; what was asked for is still done
+            self._write({"say": text})
+
+    def _write(self, value: dict[str, Any]) -> None:
+        self.wfile.write(json.dumps(value).encode() + b"\n")
+        self.wfile.flush()
+
+    def _pid(self) -> int:
+        held = self.connection.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size)
+        return int(_CREDENTIALS.unpack(held)[0])
+
+
+def _parsed(line: bytes, *, pid: int) -> Question | None:
+    try:
+        value = json.loads(line)
+        command, arguments, folder = (value[key] for key in ("command", "arguments", "folder"))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not (isinstance(command, str) and isinstance(arguments, dict) and isinstance(folder, str)):
+        return None
+    return Question(command=command, arguments=arguments, folder=folder, pid=pid)

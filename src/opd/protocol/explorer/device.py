@@ -1,0 +1,151 @@
+"""The device: shared by training probes, alone for an evaluation; and a line for each second, how busy it was.
+
+device.lock           a shared lock for each training command, the exclusive one for an evaluation
+device.lock.holder    who has it exclusively, for whoever is refused
+device.jsonl          a second each: processor time of the explorer's processes, of each GPU what its driver says
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+from pydantic import NonNegativeFloat, NonNegativeInt
+
+from opd.records.settings import Settings
+
+IDLE_SHARE = 0.05  # of a second: below it the device does nothing
+_GPU_FIELDS = "index,uuid,utilization.gpu,memory.used,power.draw"
+
+
+class DeviceTaken(Exception):
+    """Somebody else has the device; the message names who."""
+
+
+class Gpu(Settings):
+    """What the driver says of one GPU."""
+
+    index: NonNegativeInt
+    uuid: str
+    busy: NonNegativeFloat | None
+    """Share of the last second with a kernel at work; null where the driver doesn't say."""
+    memory_bytes: NonNegativeInt | None
+    watts: NonNegativeFloat | None
+    pids: tuple[int, ...] = ()
+    """Processes with a context on it."""
+
+
+class Second(Settings):
+    """A line of device.jsonl."""
+
+    monotonic: float
+    utc: str
+    processes: NonNegativeInt
+    """Of the explorer, alive."""
+    cpu_share: NonNegativeFloat
+    """Processor seconds in this second, of all of them together."""
+    evaluating: bool
+    """Whether a proxy evaluation has the device."""
+    gpus: tuple[Gpu, ...] = ()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the device did nothing: the GPUs where there are some, else the processors."""
+        if self.evaluating:
+            return False
+        if self.gpus:
+            return all((gpu.busy or 0.0) < IDLE_SHARE for gpu in self.gpus)
+        return self.cpu_share < IDLE_SHARE
+
+
+class DeviceLock:
+    """The lock, made anew in a folder that the explorer can read and not write."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "device.lock"
+        self._holder = folder / "device.lock.holder"
+        self.path.touch()
+
+    @contextmanager
+    def alone(self, holder: str) -> Iterator[None]:
+        """Inside, nobody trains on the device; raises `DeviceTaken` when somebody does."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise DeviceTaken(self._who()) from None
+        self._holder.write_text(holder, encoding="utf-8")
+        try:
+            yield
+        finally:
+            self._holder.unlink(missing_ok=True)
+            os.close(descriptor)
+
+    def _who(self) -> str:
+        if self._holder.exists():
+            return self._holder.read_text(encoding="utf-8").strip()
+        return "a training command of yours (started by on-device)"
+
+
+class Gpus:
+    """What the driver says, once a second, by one program that stays; nothing where there is no driver."""
+
+    def __init__(self) -> None:
+        self._program = shutil.which("nvidia-smi")
+        self.now: tuple[Gpu, ...] = ()
+
+    def look(self) -> tuple[Gpu, ...]:
+        """The GPUs at this moment."""
+        if self._program is None:
+            return ()
+        pids = self._pids()
+        rows = self._ask(f"--query-gpu={_GPU_FIELDS}")
+        return tuple(_gpu(row, pids) for row in rows if len(row) == len(_GPU_FIELDS.split(",")))
+
+    def watch(self, over: Event, *, seconds: float = 1.0) -> None:
+        """Keeps `now` fresh until `over`: a look takes a while, and the ledger must not wait for it."""
+        while self._program is not None and not over.wait(seconds):
+            self.now = self.look()
+
+    def _pids(self) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        for uuid, pid in (row for row in self._ask("--query-compute-apps=gpu_uuid,pid") if len(row) == 2):
+            found[uuid] = (*found.get(uuid, ()), int(pid))
+        return found
+
+    def _ask(self, query: str) -> Sequence[Sequence[str]]:
+        assert self._program is not None, "asked where there is a driver"
+        try:
+            said = subprocess.run(
+                [self._program, query, "--format=csv,noheader,nounits"],
+                capture_output=True, text=True, check=True, timeout=10,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            return ()  # the driver doesn't answer: a missing line is seen as such
+        return [[cell.strip() for cell in line.split(",")] for line in said.stdout.splitlines()]
+
+
+def _gpu(row: Sequence[str], pids: dict[str, tuple[int, ...]]) -> Gpu:
+    index, uuid, busy, memory, watts = row
+    numbers = [_number(text) for text in (busy, memory, watts)]
+    return Gpu(
+        index=int(index),
+        uuid=uuid,
+        busy=None if numbers[0] is None else numbers[0] / 100,
+        memory_bytes=None if numbers[1] is None else round(numbers[1] * (1 << 20)),
+        watts=numbers[2],
+        pids=pids.get(uuid, ()),
+    )
+
+
+def _number(text: str) -> float | None:
+    """None for `[N/A]`."""
+    try:
+        return float(text)
+    except ValueError:
+        return None

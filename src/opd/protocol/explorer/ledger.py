@@ -1,0 +1,125 @@
+"""A line for each second of an exploration: what the device did, what ran, and what was left of the time.
+
+device.jsonl       a `Second` each
+processes.jsonl    each process when it is first seen
+budget.json        shown to the explorer, renewed each second
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import NonNegativeFloat
+
+from opd.protocol.clock import Deadline, now
+from opd.protocol.explorer.device import Gpus, Second
+from opd.protocol.processes import Life
+from opd.protocol.usage import Sample
+from opd.records.files import append_lines, write_json
+from opd.records.settings import Settings
+
+_LOOK_SECONDS = 2.0  # between two looks at all processes
+
+
+class Budget(Settings):
+    """budget.json."""
+
+    given_seconds: NonNegativeFloat
+    left_seconds: NonNegativeFloat
+    used_seconds: NonNegativeFloat
+    at_utc: str
+    shortest_pipeline_seconds: NonNegativeFloat | None
+    """The least that a training with its measurement took so far; null before the first."""
+
+
+class Ledger:
+    """Is told of each second; keeps the sums that the outcome needs."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        budget: Path,
+        deadline: Deadline,
+        evaluating: Callable[[], bool],
+        pipeline_seconds: Callable[[], float | None],
+        living: Callable[[], tuple[Life, ...]],
+    ) -> None:
+        self._device, self._seen_file = folder / "device.jsonl", folder / "processes.jsonl"
+        self._budget_file = budget
+        self._deadline = deadline
+        self._evaluating = evaluating
+        self._pipeline_seconds = pipeline_seconds
+        self._living = living
+        self._gpus = Gpus()
+        self._known: set[tuple[int, int]] = set()
+        self._before: Sample | None = None
+        self._looked = 0.0
+        self.idle_seconds = 0.0
+        self._renew_budget()
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Inside, the driver is asked once a second, by a thread: an answer takes longer than a tick may."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._gpus.watch, args=(over,), name="gpus", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    @property
+    def budget(self) -> Budget:
+        """As it is now."""
+        left = max(0.0, self._deadline.left())
+        return Budget(
+            given_seconds=self._deadline.seconds,
+            left_seconds=round(left, 3),
+            used_seconds=round(self._deadline.seconds - left, 3),
+            at_utc=now().utc,
+            shortest_pipeline_seconds=self._pipeline_seconds(),
+        )
+
+    def running(self) -> tuple[str, ...]:
+        """The command lines of what runs now."""
+        return tuple(life.command for life in self._living())
+
+    def add(self, sample: Sample) -> None:
+        """One more look of the supervisor."""
+        before, self._before = self._before, sample
+        seconds = sample.active_seconds - (before.active_seconds if before else 0.0)
+        used = sample.cpu_seconds - (before.cpu_seconds if before else 0.0)
+        at = now()
+        second = Second(
+            monotonic=at.monotonic,
+            utc=at.utc,
+            processes=sample.processes,
+            cpu_share=round(max(0.0, used) / seconds, 3) if seconds > 0 else 0.0,
+            evaluating=self._evaluating(),
+            gpus=self._gpus.now,
+        )
+        if second.is_idle:
+            self.idle_seconds = round(self.idle_seconds + seconds, 3)
+        append_lines(self._device, [second.resolved()])
+        self._renew_budget()
+        if at.monotonic - self._looked >= _LOOK_SECONDS:
+            self._looked = at.monotonic
+            self._note_new(at.utc)
+
+    def _renew_budget(self) -> None:
+        write_json(self._budget_file, self.budget.resolved())
+
+    def _note_new(self, utc: str) -> None:
+        new = [life for life in self._living() if (life.pid, life.start_ticks) not in self._known]
+        self._known |= {(life.pid, life.start_ticks) for life in new}
+        if new:
+            append_lines(self._seen_file, [{"at": utc, **life.resolved()} for life in new])
+
+
+def text_of(budget: Budget) -> str:
+    """As JSON, on one line."""
+    return json.dumps(budget.resolved())

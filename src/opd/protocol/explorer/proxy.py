@@ -1,0 +1,169 @@
+"""`fast-eval`: a checkpoint of the explorer's, measured by the proxy benchmark as the task says, and kept.
+
+    proxy/001/     a sealed folder each
+        evaluation/score.json, samples.jsonl …     what `opd evaluate` of the install wrote
+        outcome.json                               which checkpoint, its digest, the score, or why there is none
+
+The checkpoint is taken over first: what is evaluated is a copy that the explorer can't change any more. The copy is
+not kept, its digest is.
+"""
+
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+
+from pydantic import NonNegativeFloat, NonNegativeInt
+
+from opd.protocol.attempt import OUTCOME
+from opd.protocol.clock import Stopwatch
+from opd.protocol.explorer.desk import Question, Say
+from opd.protocol.explorer.device import DeviceLock, DeviceTaken
+from opd.protocol.explorer.taking import take_over
+from opd.protocol.measures import read_score
+from opd.protocol.sealing import seal_record
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.files import digest, tree, write_json
+from opd.records.receipts import Head, begin
+from opd.records.settings import Settings
+from opd.records.tasks import Measure
+
+CONFLICT = 75  # EX_TEMPFAIL
+
+
+class Proxy(Settings):
+    """`outcome.json` of a proxy measurement."""
+
+    number: NonNegativeInt
+    checkpoint: str
+    """As the explorer named it."""
+    note: str | None
+    sha256: str | None
+    """Digest of the model's files, as in `Score.model_digest`; null where it could not be taken over."""
+    benchmark: str
+    protocol_sha256: str | None
+    correct: NonNegativeInt | None
+    samples: NonNegativeInt | None
+    mean: float | None
+    stderr: float | None
+    cut_short: float | None
+    seconds: NonNegativeFloat
+    began_at_seconds: NonNegativeFloat
+    """Of the exploration's active seconds."""
+    ended_at_seconds: NonNegativeFloat
+    missing: str | None
+    """Why there is no score."""
+
+
+Evaluate = Callable[[Path, Path], None]
+"""Evaluates the model of one folder into another, in the judge's own sandbox; raises `OpdError` when that fails."""
+
+
+class Proxies:
+    """All measurements of one exploration, one at a time."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        measure: Measure,
+        evaluate: Evaluate,
+        lock: DeviceLock,
+        on_host: Callable[[PurePosixPath], tuple[Path, PurePosixPath]],
+        largest_bytes: int,
+        watch: Stopwatch,
+        events: Callable[[], Head],
+        made_from: dict[str, str],
+    ) -> None:
+        self._folder = folder
+        self._measure = measure
+        self._evaluate = evaluate
+        self._lock = lock
+        self._on_host = on_host  # the explorer's own folder that a path lies in, and where; else `AskedWrongly`
+        self._largest_bytes = largest_bytes
+        self._watch = watch
+        self._events = events
+        self._made_from = made_from
+        self.done: list[Proxy] = []
+        self.evaluating = False
+
+    @property
+    def shortest_pipeline_seconds(self) -> float | None:
+        """The least that a training with its measurement has taken so far: between the ends of two in a row."""
+        ends = [0.0, *(one.ended_at_seconds for one in self.done if one.mean is not None)]
+        spans = [after - before for before, after in pairwise(ends)]
+        return min(spans, default=None)
+
+    def fast_eval(self, question: Question, say: Say) -> int:
+        """0 with the score said; 75 while somebody trains on the device; else why it could not be measured."""
+        named = question.arguments.get("checkpoint")
+        if not isinstance(named, str) or not named:
+            raise AskedWrongly("name the folder of a checkpoint")
+        note = question.arguments.get("note")
+        inside = PurePosixPath(question.folder) / named
+        try:
+            with self._lock.alone("fast-eval"):
+                return self._measured(inside, *self._on_host(inside), note if isinstance(note, str) else None, say)
+        except DeviceTaken as taken:
+            say(f"fast-eval: {taken} has the device; wait for it, or end it")
+            return CONFLICT
+
+    def _measured(self, named: PurePosixPath, root: Path, inside: PurePosixPath, note: str | None, say: Say) -> int:
+        watch, began_at = Stopwatch(), self._watch.active_seconds
+        number = 1 + sum(1 for _ in self._folder.glob("*"))
+        place = self._folder / f"{number:03d}"
+        partial = begin(place)
+        model = partial / "model"
+        sha256, score, missing = None, None, None
+        self.evaluating = True
+        try:
+            take_over(root, inside, model, largest_bytes=self._largest_bytes)
+            sha256 = digest(tree(model))
+            self._evaluate(model, partial / "evaluation")
+            score = read_score(partial / "evaluation", self._measure)
+        except AnswerIsNo as error:
+            missing = str(error)
+        finally:
+            self.evaluating = False
+            shutil.rmtree(model, ignore_errors=True)
+        outcome = Proxy(
+            number=number,
+            checkpoint=str(named),
+            note=note[:2000] if note else None,
+            sha256=sha256,
+            benchmark=self._measure.benchmark,
+            protocol_sha256=score.protocol_digest if score else None,
+            correct=score.correct if score else None,
+            samples=score.samples if score else None,
+            mean=score.mean if score else None,
+            stderr=score.stderr if score else None,
+            cut_short=score.cut_short if score else None,
+            seconds=round(watch.active_seconds, 3),
+            began_at_seconds=round(began_at, 3),
+            ended_at_seconds=round(self._watch.active_seconds, 3),
+            missing=missing,
+        )
+        write_json(partial / OUTCOME, outcome.resolved())
+        seal_record(
+            place,
+            kind="proxy",
+            outcome="failed" if missing else "scored",
+            because=missing,
+            made_from=self._made_from | ({"checkpoint": sha256} if sha256 else {}),
+            events=self._events(),
+            watch=watch,
+        )
+        self.done.append(outcome)
+        say(_sentence(outcome, self._measure))
+        return 0 if missing is None else 1
+
+
+def _sentence(outcome: Proxy, measure: Measure) -> str:
+    if outcome.missing is not None:
+        return f"proxy {outcome.number:03d}: no score: {outcome.missing}"
+    error = "" if outcome.stderr is None else f" ± {outcome.stderr:.4f}"
+    counted = f"{outcome.mean:.4f}{error} ({outcome.correct}/{outcome.samples})"
+    return (
+        f"proxy {outcome.number:03d}: {measure.metric} {counted}, cut short {outcome.cut_short:.4f}, "
+        f"in {outcome.seconds:.0f} s"
+    )

@@ -1,0 +1,106 @@
+"""Validation: each artifact that counts, by its files alone, then loaded in a process of its own.
+
+validation/step-002080/
+  loaded.json  stdout.log  stderr.log       what `opd load` of the install said
+  outcome.json
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from opd.protocol.artifacts import sha256_of
+from opd.protocol.attempt import OUTCOME, Attempt
+from opd.protocol.checkpoints.structure import Input, check
+from opd.protocol.clock import Deadline
+from opd.protocol.inputs import locked
+from opd.protocol.lease import Holder
+from opd.protocol.machine import Machine
+from opd.protocol.phases import ARTIFACT, STUDENT
+from opd.protocol.programs import Judge, last_words
+from opd.protocol.tries import Try, a_try
+from opd.protocol.views import RESULT
+from opd.records.attempts import Artifact, Formal, Stage, Validated, Validation
+from opd.records.checkpoints import Loaded, Structure
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.files import read_json, sha256
+from opd.records.receipts import RECEIPT, Receipt, read_receipt
+from opd.records.settings import read, validated
+
+LOADED = "loaded.json"
+
+
+def artifact_of(formal: Path, step: int) -> tuple[Artifact, Path]:
+    """The artifact of this step that a formal try left, and where it lies; raises `AnswerIsNo` if it was changed."""
+    facts = read(Formal, formal / OUTCOME)
+    artifact = next((one for one in facts.artifacts if one.step == step), None)
+    if artifact is None:
+        raise AskedWrongly(
+            f"{formal.name} has no artifact of step {step}; it has {[a.step for a in facts.artifacts]}"
+        )
+    folder = formal / artifact.folder
+    if (now := sha256_of(folder)) != artifact.sha256:
+        raise AnswerIsNo(f"{folder} has digest {now[:12]}…, and the formal try left {artifact.sha256[:12]}…")
+    return artifact, folder
+
+
+def validate(
+    attempt: Attempt, holder: Holder, machine: Machine, *, formal: Path, step: int, cancelled: Callable[[], bool]
+) -> Receipt:
+    """The receipt of the validation of one artifact of a formal try."""
+    place = attempt.place(Stage.VALIDATION, step)
+    artifact, folder = artifact_of(formal, step)
+    made_from = {
+        f"formal/{formal.name}/{RECEIPT}": sha256(formal / RECEIPT),
+        "artifact": artifact.sha256,
+        "install": attempt.identity.install_sha256,
+    }
+    with a_try(attempt, holder, place, made_from=made_from) as this:
+        structure = _structure(attempt, folder)
+        loaded, failure = (None, None)
+        if structure.valid:
+            loaded, failure = _load(attempt, this, machine, folder, cancelled)
+        faults = tuple(
+            [fault.sentence for fault in structure.faults]
+            + list(loaded.faults if loaded else ())
+            + ([failure] if failure else [])
+        )
+        facts = Validation(
+            step=step, artifact_sha256=artifact.sha256, structure=structure, loaded=loaded, faults=faults
+        )
+        this.end(Validated.INVALID if faults else Validated.VALID, facts, because=faults[0] if faults else None)
+    return read_receipt(place.folder)
+
+
+def _structure(attempt: Attempt, folder: Path) -> Structure:
+    inputs = locked(attempt)
+    start, teacher = (
+        Input(role=role, folder=inputs.path(role), digest=inputs.sha256(role)) for role in ("student", "teacher")
+    )
+    return check(folder, attempt.task.contract.artifacts, start=start, others=[teacher])
+
+
+def _load(
+    attempt: Attempt, this: Try, machine: Machine, folder: Path, cancelled: Callable[[], bool]
+) -> tuple[Loaded | None, str | None]:
+    """What `opd load` says, or why it said nothing."""
+    budgets, inputs = attempt.task.contract.budgets, locked(attempt)
+    result = this.folder / "result"
+    shutil.rmtree(result, ignore_errors=True)  # of a validation that was interrupted
+    result.mkdir()
+    judge = Judge(attempt.task.contract, machine, code_sha256=attempt.identity.install_sha256)
+    ended = judge.run(
+        ["load", ARTIFACT, "--like", STUDENT, "--out", RESULT / LOADED],
+        artifact=folder,
+        result=result,
+        logs=this.folder,
+        deadline=Deadline(this.watch, seconds=this.watch.active_seconds + budgets.validation_seconds),
+        others={PurePosixPath(STUDENT): inputs.path("student")},
+        stop=lambda: "cancelled" if cancelled() else None,
+        tick=lambda _: this.beat(),
+    )
+    if ended.reason == "stopped":
+        raise KeyboardInterrupt
+    if not (result / LOADED).is_file():
+        return None, f"it did not load: the program ended by {ended.reason}, {last_words(this.folder)}".rstrip(", ")
+    return validated(Loaded, read_json(result / LOADED), source=LOADED), None
