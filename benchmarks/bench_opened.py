@@ -41,18 +41,13 @@ def run(program: str, how: How, *, own_mounts: bool) -> tuple[float, float]:
         places = [*system_places(), Place(kind=Kind.INPUT, role="data", host=folder / "input")]
         own = resource.getrusage(resource.RUSAGE_SELF)
         with recording(folder, places, mark="m" * 32, how=how) as seen:
-            argv = [sys.executable, "-I", "-c", f"import sys, time\n{program}", str(folder / "input")]
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            text = f"import sys, time\n{program}\nprint(time.process_time())"
+            argv = [sys.executable, "-I", "-c", text, str(folder / "input")]
             command = seen.wrapped([*(SANDBOX if own_mounts else ()), *argv])
-            subprocess.run(command, env={**os.environ, MARK: "m" * 32}, check=True)
-            used = _seconds(resource.RUSAGE_CHILDREN, before)
+            ended = subprocess.run(command, env={**os.environ, MARK: "m" * 32}, check=True, stdout=subprocess.PIPE)
         assert how is How.NOT_RECORDED or seen.opened().inputs == {"data": 1}
-        return used, _seconds(resource.RUSAGE_SELF, own)
-
-
-def _seconds(who: int, before: resource.struct_rusage) -> float:
-    now = resource.getrusage(who)
-    return now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
+        now = resource.getrusage(resource.RUSAGE_SELF)
+        return float(ended.stdout), now.ru_utime + now.ru_stime - own.ru_utime - own.ru_stime
 
 
 def main() -> None:

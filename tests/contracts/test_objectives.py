@@ -55,6 +55,7 @@ def batch_of(seed: int = 0, *, dtype: torch.dtype = torch.float64) -> tuple[Stud
         teacher_logp_N=uniform(-14, -0.1),
         advantage_N=uniform(-1, 1),
         weight_N=torch.ones(N, dtype=dtype),
+        raw_logp_N=logp_N.clone(),
     )
     return StudentView(logp_N=logp_N.requires_grad_(True), old_logp_N=logp_N.detach() + uniform(-0.1, 0.1)), batch
 

@@ -310,7 +310,7 @@ def test_a_response_that_orders_a_verdict_gets_the_judge_s_own(judge_of: Make, o
         ({"local": {"model": "m"}, "referred": []}, "at least one verdict"),
         ({"local": {"model": "m"}, "referred": ["wrong", "wrong"]}, "none twice"),
         ({"local": {"model": "m"}, "referred": ["correct"]}, "referred.0"),
-        ({"local": {"model": "m"}, "referred": ["grader_failed"]}, "referred.0"),
+        ({"local": {"model": "m"}, "referred": ["judge_failed"]}, "referred.0"),
         ({"local": {"model": "m", "limit_tokens": 0}}, "local.limit_tokens"),
         ({"recorded": {"file": "f"}, "record": "g"}, "a replay has nothing to record"),
         ({"server": {"url": "http://127.0.0.1/v1"}}, "'server.model' is required"),

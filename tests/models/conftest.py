@@ -52,6 +52,7 @@ class BigramModule(nn.Module):
         self.rows = nn.Parameter(table_VV.clone())
         self.head = nn.Linear(table_VV.shape[1], table_VV.shape[1], bias=False, dtype=table_VV.dtype)
         nn.init.eye_(self.head.weight)
+        self.device = torch.device("cpu")
 
     def get_decoder(self) -> Callable[..., SimpleNamespace]:
         return lambda *, input_ids, use_cache: SimpleNamespace(last_hidden_state=self.rows[input_ids])

@@ -16,7 +16,7 @@ import pytest
 
 import opd
 from opd.protocol import catalogue
-from opd.protocol.attempt import RUN, RULING, TASK_LOCK, Attempt, Place
+from opd.protocol.attempt import RULING, RUN, TASK_LOCK, Attempt, Place
 from opd.protocol.clock import now
 from opd.protocol.inputs import Fixed, Inputs, lock, measure
 from opd.protocol.lease import Holder, held

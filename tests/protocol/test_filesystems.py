@@ -3,11 +3,13 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from opd.protocol.filesystems import is_network, look, probe, probe_here
+from opd.records.causes import StorageProbe
 
 
 def test_kind_place_and_source_are_those_that_findmnt_says(tmp_path: Path) -> None:
@@ -50,8 +52,11 @@ def test_a_file_system_of_another_machine_is_known_by_its_kind(kind: str, networ
     assert is_network(kind) is network
 
 
-def test_a_probe_of_a_disk_that_works_says_so_and_leaves_nothing(tmp_path: Path) -> None:
-    found = probe(tmp_path)
+@pytest.mark.parametrize("asked", [probe, probe_here])
+def test_a_probe_of_a_disk_that_works_says_so_and_leaves_nothing(
+    tmp_path: Path, asked: Callable[[Path], StorageProbe]
+) -> None:
+    found = asked(tmp_path)
     assert (found.ok, found.failed_at, found.errno) == (True, None, None)
     assert found.storage is not None
     assert found.storage.device == look(tmp_path).device

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,9 +45,13 @@ def test_another_process_is_refused_too_and_may_when_the_first_has_died(tmp_path
 
 
 def test_a_holder_that_ends_well_leaves_no_lease(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), held(tmp_path):
-        assert is_alive(read_lease(tmp_path), now())
-        raise RuntimeError
+    def work() -> None:
+        with held(tmp_path):
+            assert is_alive(read_lease(tmp_path), now())
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        work()
     assert read_lease(tmp_path) is None
 
 
@@ -83,21 +87,9 @@ def test_beating_often_writes_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_threads_that_beat_at_once_leave_a_whole_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
     holder = Holder(tmp_path)
-    broken: list[BaseException] = []
-
-    def beat() -> None:
-        try:
-            for _ in range(30):
-                holder.beat(force=True)
-        except BaseException as error:
-            broken.append(error)
-
-    threads = [threading.Thread(target=beat) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not broken
+    with ThreadPoolExecutor(4) as pool:
+        beats = [pool.submit(holder.beat, force=True) for _ in range(120)]
+    assert [beat.exception() for beat in beats if beat.exception()] == []
     assert read_lease(tmp_path) is not None
 
 

@@ -1,6 +1,7 @@
 """A try ends, whatever happens in it, and says how."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,22 @@ from opd.records.receipts import RECEIPT, begin, faults, is_sealed, read_receipt
 
 FACTS = Due(stage=Stage.FORMAL, name=None, because="any record will do")
 LEFT = (Replayed.INTERRUPTED, "its orchestrator died")
+
+
+def try_and(lab: Any, place: Any, *does: Callable[[Any], object]) -> None:
+    """A try of this place in which these things happen, one after the other."""
+    with held(lab.folder) as holder, a_try(lab.attempt, holder, place, made_from={}) as this:
+        for do in does:
+            do(this)
+
+
+def breaks(error: BaseException) -> Callable[[Any], object]:
+    """What raises this."""
+
+    def do(_: Any) -> None:
+        raise error
+
+    return do
 
 
 def events_of(lab: Any, name: str) -> list[str]:
@@ -48,13 +65,8 @@ def test_an_exception_ends_a_try_is_written_down_and_goes_on_upwards(
 ) -> None:
     """faults H14, H22: no exception of ours is a result."""
     place = lab.attempt.next(Stage.FORMAL)
-    with (
-        held(lab.folder) as holder,
-        pytest.raises(type(error)),
-        a_try(lab.attempt, holder, place, made_from={}) as this,
-    ):
-        (this.folder / "evidence.log").write_text("kept")
-        raise error
+    with pytest.raises(type(error)):
+        try_and(lab, place, lambda this: (this.folder / "evidence.log").write_text("kept"), breaks(error))
     receipt = read_receipt(place.folder)
     assert receipt.outcome == outcome
     assert receipt.because is not None
@@ -70,10 +82,13 @@ def test_an_outcome_that_could_not_be_written_is_not_the_outcome(lab: Any, full_
     """The disk is full in the midst of outcome.json: what is sealed says so, and not that it completed."""
     place = lab.attempt.next(Stage.FORMAL)
     big = FACTS.model_copy(update={"because": "x" * 200_000})
-    with held(lab.folder) as holder, pytest.raises(OSError, match="File too large"):
-        with a_try(lab.attempt, holder, place, made_from={}) as this:
-            with full_disk(100_000):
-                this.end(Replayed.COMPLETED, big)
+
+    def end(this: Any) -> None:
+        with full_disk(100_000):
+            this.end(Replayed.COMPLETED, big)
+
+    with pytest.raises(OSError, match="File too large"):
+        try_and(lab, place, end)
     assert read_receipt(place.folder).outcome == Replayed.INFRA_FAILED
     assert not (place.folder / "outcome.json").exists()
 
@@ -83,9 +98,8 @@ def test_a_place_that_is_taken_is_refused_and_nothing_is_said(lab: Any) -> None:
     place = lab.attempt.next(Stage.FORMAL)
     begin(place.folder)
     before = lab.attempt.events.head()
-    with held(lab.folder) as holder, pytest.raises(AskedWrongly, match="was begun already"):
-        with a_try(lab.attempt, holder, place, made_from={}):
-            pytest.fail("two in one place")
+    with pytest.raises(AskedWrongly, match="was begun already"):
+        try_and(lab, place, lambda _: pytest.fail("two in one place"))
     assert lab.attempt.events.head() == before
 
 
@@ -110,11 +124,13 @@ def test_the_lease_says_where_it_is_until_the_folder_is_sealed(lab: Any, monkeyp
 def test_a_validation_that_broke_off_goes_on_in_its_folder_and_counts_both_parts(lab: Any) -> None:
     """faults H16, H21: what was done is there, and is not done again."""
     place = lab.attempt.place(Stage.VALIDATION, 10)
-    with held(lab.folder) as holder, pytest.raises(OSError, match="shared"):
-        with a_try(lab.attempt, holder, place, made_from={}) as this:
-            (this.folder / "half.json").write_text("1")
-            this.watch.began = earlier(this.watch.began, 40)
-            raise OSError("shared disk")
+
+    def half(this: Any) -> None:
+        (this.folder / "half.json").write_text("1")
+        this.watch.began = earlier(this.watch.began, 40)
+
+    with pytest.raises(OSError, match="shared"):
+        try_and(lab, place, half, breaks(OSError("shared disk")))
     assert not place.folder.exists()
     with held(lab.folder) as holder, a_try(lab.attempt, holder, place, made_from={}) as this:
         assert (this.folder / "half.json").read_text() == "1"
@@ -217,9 +233,8 @@ def test_a_mark_that_does_not_fit_is_no_crash_and_is_not_mended(lab: Any) -> Non
 
 
 def test_an_error_while_a_submission_is_sealed_takes_nobodys_place(lab: Any) -> None:
-    with held(lab.folder) as holder, pytest.raises(OSError, match="full"):
-        with a_try(lab.attempt, holder, lab.attempt.submission, made_from={}):
-            raise OSError("full")
+    with pytest.raises(OSError, match="full"):
+        try_and(lab, lab.attempt.submission, breaks(OSError("full")))
     assert not lab.attempt.submission.folder.exists()
     assert lab.status.tries[0].liveness is Liveness.LEFT
 
@@ -239,10 +254,8 @@ def test_a_try_within_another_ends_without_ending_the_other(lab: Any) -> None:
 
 def test_a_try_is_ended_once(lab: Any) -> None:
     place = lab.attempt.next(Stage.EXPLORE)
-    with held(lab.folder) as holder, pytest.raises(AssertionError, match="ended as deadline already"):
-        with a_try(lab.attempt, holder, place, made_from={}) as this:
-            this.end(Explored.DEADLINE)
-            this.end(Explored.SUBMITTED)
+    with pytest.raises(AssertionError, match="ended as deadline already"):
+        try_and(lab, place, lambda this: this.end(Explored.DEADLINE), lambda this: this.end(Explored.SUBMITTED))
     assert read_receipt(place.folder).outcome == Explored.DEADLINE
 
 

@@ -8,7 +8,18 @@ import pytest
 
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import COMPLETE, sha256
-from opd.records.receipts import RECEIPT, Head, Receipt, begin, faults, finish_sealing, is_sealed, partial_of, seal, sealed
+from opd.records.receipts import (
+    RECEIPT,
+    Head,
+    Receipt,
+    begin,
+    faults,
+    finish_sealing,
+    is_sealed,
+    partial_of,
+    seal,
+    sealed,
+)
 
 
 def receipt(**changes: object) -> Receipt:
@@ -36,12 +47,22 @@ def make(folder: Path) -> None:
     seal(folder, receipt())
 
 
+def test_a_name_of_any_bytes_is_sealed_too(tmp_path: Path) -> None:
+    folder = tmp_path / "attempt-001"
+    (begin(folder) / os.fsdecode(b"\xff\\x41")).write_text("strange")
+    seal(folder, receipt())
+    assert faults(folder) == ()
+
+
 def test_a_sealed_folder_says_its_files_and_its_mark_fits(tmp_path: Path) -> None:
     folder = tmp_path / "attempt-001"
     make(folder)
     assert not partial_of(folder).exists()
     assert [entry.path for entry in sealed(folder).files] == ["deep", "deep/run.sh", "outcome.json"]
-    assert json.loads((folder / COMPLETE).read_text()) == {"kind": "formal", "receipt_sha256": sha256(folder / RECEIPT)}
+    assert json.loads((folder / COMPLETE).read_text()) == {
+        "kind": "formal",
+        "receipt_sha256": sha256(folder / RECEIPT),
+    }
     assert faults(folder) == ()
     assert (folder / "deep" / "run.sh").stat().st_mode & 0o777 == 0o555
 
@@ -135,7 +156,13 @@ def test_killed_at_any_moment_it_is_begun_or_unmarked_or_sealed_and_can_be_finis
     for at in range(1, 20):
         folder = tmp_path / f"attempt-{at:03d}"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        ended = subprocess.run([sys.executable, "-c", program, folder, str(at)], env=environment, capture_output=True, text=True)
+        ended = subprocess.run(
+            [sys.executable, "-c", program, folder, str(at)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if ended.returncode == 0:
             break
         assert ended.returncode == -9, ended.stderr

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from opd.records.trees import Kind, differing, entries, tree_digest, written
+from opd.records.trees import Kind, differing, entries, meant, tree_digest, written
 
 
 @pytest.fixture
@@ -84,6 +84,7 @@ def test_the_digest_does_not_know_times_or_order(folder: Path) -> None:
 def test_a_name_that_is_not_utf8_and_one_that_spells_it_are_two(tmp_path: Path) -> None:
     names = [b"\xff", rb"\xff", "é".encode()]
     assert len({written(Path(os.fsdecode(name))) for name in names}) == 3
+    assert [meant(written(Path(os.fsdecode(name)))) for name in names] == [Path(os.fsdecode(name)) for name in names]
     (tmp_path / os.fsdecode(names[0])).write_bytes(b"x")
     (tmp_path / os.fsdecode(names[1])).write_bytes(b"x")
     assert [entry.path for entry in entries(tmp_path)] == [r"\\xff", r"\xff"]

@@ -31,8 +31,12 @@ HOSTS = {  # where a link may lead; a place to install from is each user's own c
     "git-lfs.github.com",  # the first line of a pointer file
     "github.com",
     "huggingface.co",
+    "in-toto.io",  # names of types, in attestations and crates
     "keepachangelog.com",
+    "schema.org",
     "semver.org",
+    "slsa.dev",
+    "w3id.org",
     "www.apache.org",
     "www.w3.org",  # names of XML name spaces
     "localhost",

@@ -33,16 +33,16 @@ def push(linear: torch.nn.Linear) -> None:
 
 @pytest.mark.parametrize("kind", [PlainSampler, EngineSampler])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_what_the_masters_hold_is_what_samples(load, random_models, kind, dtype: str) -> None:
+def test_what_the_masters_hold_is_what_samples(load, kind, dtype: str) -> None:
     """E40: a token's row of the head is enlarged in the masters alone, and the next call draws nothing else."""
     student = load(dtype=dtype)
     prompt = Prompt(row=0, problem="?", answer="!", token_ids=(305, 308, 7))
     sampler = kind(student, Sampling(temperature=0.01, limit_tokens=1))
     with torch.no_grad():
         logits_V = student.module(torch.tensor([prompt.token_ids])).logits[0, -1, : student.vocabulary].float()
-    greedy, other = logits_V.topk(2).indices.tolist()
+    before = {one.token_ids for one in sampler.sample([prompt], seeds=range(8))}
+    other = next(token for token in logits_V.topk(9).indices.tolist() if (token,) not in before)
     assert float(logits_V[other]) > 0  # so that a larger row has a larger logit
-    assert {one.token_ids for one in sampler.sample([prompt], seeds=range(8))} == {(greedy,)}
     updater = Updater(student, K1PolicyGradient(), OptimizerSettings(lr=1e-3))
     tensors = {name: tensor.clone() for name, tensor in updater.state().items()}
     tensors["master/model.embed_tokens.weight"][other] *= 4

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.export import export
 from opd.cli.paths import UserPath
 
 if TYPE_CHECKING:
@@ -170,10 +171,13 @@ def verify(folder: Path, as_json: bool, head: str | None) -> None:
         raise SystemExit(1)
 
 
+attempt.add_command(export)
+
+
 def _run(folder: Path, sandbox: str, *, stages: tuple[str, ...] | None, quiet: bool) -> None:
     from opd.cli.interrupt import Interrupt
     from opd.protocol.running import run as run_due
-    from opd.protocol.sandbox.ladder import choose
+    from opd.protocol.sandbox.ladder import climb
     from opd.records.attempts import Stage
     from opd.records.errors import AnswerIsNo
 
@@ -183,9 +187,9 @@ def _run(folder: Path, sandbox: str, *, stages: tuple[str, ...] | None, quiet: b
 
     wanted = tuple(Stage) if stages is None else tuple(Stage(stage) for stage in stages)
     with _at_work(folder) as (attempt, holder), Interrupt(unit="stage") as interrupt:
-        rung = choose(sandbox)
-        say(f"sandbox: {rung.name}")
-        here = run_due(attempt, holder, rung, stages=wanted, say=say, cancelled=interrupt.asked)
+        chosen = climb(sandbox)
+        say(f"sandbox: {chosen.rung.name}")
+        here = run_due(attempt, holder, chosen, stages=wanted, say=say, cancelled=interrupt.asked)
     click.echo(_closing(here))
     if interrupt.asked():
         raise AnswerIsNo(f"interrupted; `opd attempt run {folder}` goes on")

@@ -105,7 +105,7 @@ class _Demo:
         from opd.protocol.creating import Explorer, create
         from opd.protocol.lease import held
         from opd.protocol.running import run
-        from opd.protocol.sandbox.ladder import choose
+        from opd.protocol.sandbox.ladder import climb
         from opd.records.errors import AnswerIsNo
         from opd.records.places import locate
 
@@ -114,7 +114,7 @@ class _Demo:
         with self._part("attempt", "An attempt: explore, submit, retrain, validate, evaluate"):
             made = create("arith_tiny", self._folder / "attempts", explorer, given={})
             with held(made.folder) as holder:
-                here = run(made, holder, choose(), say=self._say, cancelled=self._interrupted)
+                here = run(made, holder, climb(), say=self._say, cancelled=self._interrupted)
         if here.official is None:
             raise AnswerIsNo(here.missing or "the attempt was interrupted")
         click.echo(_attempted(here, made.folder))

@@ -43,7 +43,7 @@ def doctor(as_json: bool) -> None:
 
 
 def _sandbox() -> dict[str, Any]:
-    """On which rung of the ladder an attempt's programs run here, and why on none above; null where on none at all."""
+    """On which rung of the ladder an attempt's programs run here, and why on none above; null where on none."""
     from opd.protocol.sandbox.ladder import climb
     from opd.records.errors import AskedWrongly
 

@@ -1,7 +1,7 @@
 r"""Formulas: sums, terms, factors and atoms, from a cursor to a tree.
 
     sum      terms with signs                          3 ± 2√2
-    term     factors, with or without a sign between   2ab/3, 20000/π
+    term     factors, with or without a sign between   2ab/3, 700/π
     factor   an atom with powers, factorials, degrees  x_1^2, 5!, 30°
     atom     a number, a name, a function, brackets    6\frac{1}{9}, \sqrt[4]{6}, (a+5)
 

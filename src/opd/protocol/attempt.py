@@ -87,8 +87,8 @@ class Attempt:
         task = read(Task, path)
         if task.digest != self.identity.task_sha256:
             raise AskedWrongly(
-                f"{path} has digest {task.digest[:12]}…, and the attempt was made for {self.identity.task_sha256[:12]}…: "
-                "somebody changed it; an attempt keeps its task"
+                f"{path} has digest {task.digest[:12]}…, and the attempt was made for "
+                f"{self.identity.task_sha256[:12]}…: somebody changed it; an attempt keeps its task"
             )
         return task
 

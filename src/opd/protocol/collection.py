@@ -9,7 +9,7 @@ What is not a regular file, has a second name, or changes while it is read becom
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -42,12 +42,13 @@ class Collected:
     refusals: tuple[Refusal, ...]
 
 
-def collect(workspace: Path, *, base: Tree) -> Collected:
+def collect(workspace: Path, *, base: Tree, outputs: Collection[PurePosixPath] = ()) -> Collected:
     """The files as they are on the disk, whatever the workspace's own repository says of them.
 
-    A file that is as in `base` is the very object of `base`, so that only what changed takes memory.
+    A file that is as in `base` is the very object of `base`, so that only what changed takes memory. `outputs` are
+    the folders that programs write to: they are left out with all below them.
     """
-    walk = _Walk(base=base)
+    walk = _Walk(base=base, outputs=frozenset(outputs))
     with suppress(_TooMuch), _opened(str(workspace), _FOLDER) as folder:
         walk.folder(folder, PurePosixPath())
     return Collected(files=walk.files, refusals=tuple(walk.refusals))
@@ -60,6 +61,7 @@ class _TooMuch(Exception):
 @dataclass(slots=True, kw_only=True)
 class _Walk:
     base: Tree
+    outputs: frozenset[PurePosixPath]
     files: dict[PurePosixPath, SourceFile] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     names: int = 0
@@ -81,7 +83,7 @@ class _Walk:
         self.names += 1
         if self.names > MOST_NAMES:
             self.stop(path, f"is one name too many: the workspace has more than {MOST_NAMES:,}")
-        if str(path) == REPOSITORY:
+        if str(path) == REPOSITORY or path in self.outputs:
             return
         if name.casefold() == REPOSITORY:
             self.refuse(path, Rule.REPOSITORY, "a repository of its own", "remove it; its files may stay")

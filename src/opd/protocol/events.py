@@ -57,9 +57,7 @@ class Events:
         """The last whole line; raises `AskedWrongly` where the chain is broken."""
         if self._end and self.path.exists() and self.path.stat().st_size == self._end[0]:
             return self._end[1]
-        last = NO_HEAD
-        for _, last in _chain(self.path):
-            pass
+        *_, last = NO_HEAD, *(head for _, head in _chain(self.path))
         return last
 
     def read(self) -> tuple[Event, ...]:

@@ -2,7 +2,9 @@
 
 The log is read before the tries and again after them, so that an attempt which somebody is at work on reads as well
 as one that is at rest: what the first reading says was sealed is there, and the second holds every line that a
-receipt can name; a try that a living process fills is named by the lease before or after. What is found is judged elsewhere: `state` says what it comes to, `contradictions` what doesn't fit.
+receipt can name; a try that a living process fills is named by the lease before or after.
+
+What is found is judged elsewhere: `state` says what it comes to, `contradictions` what doesn't fit.
 """
 
 import hashlib
@@ -93,15 +95,15 @@ class Evidence:
         leases = [read_lease(attempt.folder)]
         self.log_before = _read_log(attempt)
         self.rulings = tuple(_ruled(place) for place in attempt.ruling_places() if is_sealed(place.folder))
-        sealed = {place.name: is_sealed(place.folder) for stage in Stage for place in attempt.places(stage)}
+        sealed = {stage: {place: is_sealed(place.folder) for place in attempt.places(stage)} for stage in Stage}
         self.log = _read_log(attempt)
         leases.append(read_lease(attempt.folder))
         self.lease = next((lease for lease in reversed(leases) if is_alive(lease, at)), None)
         self._at_work = frozenset(name for lease in leases if lease and is_alive(lease, at) for name in lease.at)
         self.tries = {
-            stage: tuple(self._seen(place, sealed=sealed[place.name]) for place in attempt.places(stage) if place.name in sealed)
-            for stage in Stage
-        }  # fmt: skip
+            stage: tuple(self._seen(place, sealed=is_whole) for place, is_whole in found.items())
+            for stage, found in sealed.items()
+        }
 
     def all(self) -> Iterator[Seen]:
         """Every try, in the order of the stages."""

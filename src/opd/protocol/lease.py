@@ -71,7 +71,7 @@ class Holder:
 
 @contextmanager
 def held(folder: Path) -> Iterator[Holder]:
-    """Inside, this process alone writes to the attempt; raises `AskedWrongly`, naming the holder, when another does."""
+    """Inside, this process alone writes to the attempt; raises `AskedWrongly`, naming the other, when one does."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

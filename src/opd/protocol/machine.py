@@ -4,17 +4,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opd.protocol.gpus import VISIBLE
-from opd.protocol.sandbox.ladder import Rung
+from opd.protocol.sandbox.ladder import Chosen, Rung
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """Both, for as long as they are the attempt's."""
 
-    rung: Rung
+    sandbox: Chosen
     gpus: Mapping[str, str]  # the variables that show its GPUs to a program
 
+    @property
+    def rung(self) -> Rung:
+        """How a program is started in a view."""
+        return self.sandbox.rung
 
-def without_gpus(rung: Rung) -> Machine:
+    @property
+    def has_gpus(self) -> bool:
+        """Whether any GPU is the attempt's."""
+        return bool(self.gpus[VISIBLE])
+
+
+def without_gpus(sandbox: Chosen) -> Machine:
     """The machine of a task that needs no GPU."""
-    return Machine(rung=rung, gpus={VISIBLE: ""})
+    return Machine(sandbox=sandbox, gpus={VISIBLE: ""})

@@ -11,7 +11,7 @@ that fits elsewhere, a lost line or another line end can't pass.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -38,14 +38,14 @@ class Derived:
     """Any one of them means that the patch is not the workspace."""
 
 
-def derive(workspace: Path, base: Tree) -> Derived:
+def derive(workspace: Path, base: Tree, *, outputs: Collection[PurePosixPath] = ()) -> Derived:
     """The patch from the base to what is on the disk.
 
     The workspace's own repository is not asked: commits, index, attributes, ignored names and configuration in it
     change nothing. Binary files, modes, odd names and missing line ends are carried. The same trees give the same
-    bytes.
+    bytes. `outputs` are folders that programs write to; they are no part of a submission.
     """
-    collected = collect(workspace, base=base)
+    collected = collect(workspace, base=base, outputs=outputs)
     before, after = _without_common(base, collected.files)
     if not before and not after:
         return Derived(patch=b"", refusals=collected.refusals)
@@ -70,13 +70,15 @@ def apply(patch: bytes, base: Tree) -> Tree:
         return _patched(base, changes, objects)
 
 
-def prove(patch: bytes, base: Tree, workspace: Path) -> tuple[Refusal, ...]:
+def prove(
+    patch: bytes, base: Tree, workspace: Path, *, outputs: Collection[PurePosixPath] = ()
+) -> tuple[Refusal, ...]:
     """The paths at which base and patch are not what is on the disk now; none when all agrees."""
     try:
         tree = apply(patch, base)
     except Refused as error:
         return error.refusals
-    collected = collect(workspace, base=tree)
+    collected = collect(workspace, base=tree, outputs=outputs)
     known = {one.path for one in collected.refusals}
     paths = sorted(
         path for path in tree.keys() | collected.files.keys() if tree.get(path) != collected.files.get(path)
@@ -163,11 +165,21 @@ def _patched(base: Tree, changes: Iterable[Change], objects: Objects) -> Tree:
         if change.new_mode not in FILE_MODES
     ]:
         raise Refused(refusals)
+    _refuse_below_files(kept, tree)
     contents = objects.read({change.new_id for change in kept})
     for change in kept:
         content, executable = contents[change.new_id], FILE_MODES[change.new_mode]
         tree[_inside(change.path)] = SourceFile(content=content, executable=executable)
     return tree
+
+
+def _refuse_below_files(kept: Iterable[Change], tree: Tree) -> None:
+    """No file stands where a folder has to be: not every git sees one that lies several folders above."""
+    files = {_inside(change.path) for change in kept} | tree.keys()
+    for change in kept:
+        if above := files & set(_inside(change.path).parents):
+            found = f"lies below {shown(min(above))}, which is a file"
+            raise Refused([Refusal(path=_shown(change.path), rule=Rule.APPLIES, found=found, remedy=_AGAIN)])
 
 
 def _inside(path: bytes) -> PurePosixPath:

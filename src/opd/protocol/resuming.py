@@ -5,13 +5,12 @@ first; it should not be: it dies with its orchestrator where the kernel allows t
 """
 
 from collections.abc import Callable
-from functools import partial
 
-from opd.protocol import processes
 from opd.protocol.attempt import OUTCOME, Attempt, Place
 from opd.protocol.clock import now
 from opd.protocol.evidence import Evidence
 from opd.protocol.lease import Holder
+from opd.protocol.orphans import end_left
 from opd.protocol.tries import CONTINUED, mark_left, seal_left
 from opd.records.attempts import Explored, Handed, Liveness, Replayed, Stage
 
@@ -58,7 +57,6 @@ def _end_strangers(attempt: Attempt, say: Callable[[str], None]) -> None:
     """What a dead orchestrator's sandbox left running is ended, by the mark that it was started with."""
     marks = [event.data["mark"] for event in attempt.events.read() if event.kind == "started"]
     for mark in marks[-3:]:  # of the tries that can have been under way
-        if living := processes.marked(mark):
-            processes.end(partial(processes.marked, mark))
+        if living := end_left(mark):
             say(f"ended {len(living)} processes that were left: {living[0].command[:80]} …")
             attempt.events.add("ended_left_processes", actor="resume", commands=[one.command for one in living])

@@ -9,7 +9,7 @@ from opd.protocol.gpus import claimed
 from opd.protocol.install import check_install
 from opd.protocol.lease import Holder
 from opd.protocol.machine import Machine
-from opd.protocol.sandbox.ladder import Rung
+from opd.protocol.sandbox.ladder import Chosen
 from opd.protocol.stages.explore import explore
 from opd.protocol.stages.final import evaluate
 from opd.protocol.stages.formal import replay
@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 def run(
     attempt: Attempt,
     holder: Holder,
-    rung: Rung,
+    sandbox: Chosen,
     *,
     stages: Sequence[Stage] = tuple(Stage),
     say: Say,
@@ -44,7 +44,7 @@ def run(
             return here
         say(f"{due.stage}{f' {due.name}' if due.name else ''}: {due.because}")
         with claimed(attempt.task.contract.needs.gpus, who=attempt.identity.case) as gpus:
-            machine = Machine(rung=rung, gpus=gpus)
+            machine = Machine(sandbox=sandbox, gpus=gpus)
             receipt = do(attempt, holder, machine, due, say=say, cancelled=cancelled)
         because = f": {receipt.because}" if receipt.because else ""
         say(f"{due.stage}{f' {due.name}' if due.name else ''} ended: {receipt.outcome}{because}")

@@ -110,19 +110,16 @@ def supervise(
     for folder in launch.folders:
         folder.mkdir(parents=True, mode=0o700)
     streams = (Stream(out, most_bytes=output_bytes), Stream(err, most_bytes=output_bytes))
-    group = cgroups.make(launch.mark, launch.orders.limits) if launch.own_group else None
     try:
-        return _supervised(launch, terms, streams=streams, group=group, watch=watch or Watch())
+        return _supervised(launch, terms, streams=streams, watch=watch or Watch())
     finally:
         for stream in streams:
             stream.close()
-        if group is not None:
-            group.remove()
         if launch.folders:
             shutil.rmtree(launch.folders[0].parent, ignore_errors=True)
 
 
-def _supervised(launch: Launch, terms: _Terms, *, streams: Streams, group: Group | None, watch: Watch) -> Ended:
+def _supervised(launch: Launch, terms: _Terms, *, streams: Streams, watch: Watch) -> Ended:
     stopwatch = Stopwatch()
     try:
         first = First(launch, out=streams[0], err=streams[1])
@@ -131,19 +128,19 @@ def _supervised(launch: Launch, terms: _Terms, *, streams: Streams, group: Group
             stream.drain()
         because = f"{error}: {streams[1].log.last_line()}"
         return Ended(reason="not_started", stopped_because=because, active_seconds=stopwatch.active_seconds)
+    group = cgroups.join(launch.mark, launch.orders.limits, first.pid) if launch.own_group else None
     meter = Meter(pid=first.pid, group=group, limits=launch.orders.limits, watch=watch, scratch=launch.folders)
     run = _Run(first, meter, streams, stopwatch, terms)
+    held = group.held if group is not None else {}
     try:
-        if group is not None:
-            group.add(first.pid)
-        held = group.held if group is not None else {}
         first.give(launch.orders.to_json(memory_by_process="memory_bytes" not in held))
         run.attend()
     finally:
         survivors = run.end(group, launch.mark)
-    return run.report(
-        survivors, held=held_by(launch, held), oom_killed=group is not None and group.memory_kills() > 0
-    )
+        oom_killed = group is not None and group.memory_kills() > 0
+        if group is not None:
+            group.remove()
+    return run.report(survivors, held=held_by(launch, held), oom_killed=oom_killed)
 
 
 class _Run:

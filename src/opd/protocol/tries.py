@@ -58,7 +58,7 @@ class Try:
             self.say(gap.kind, seconds=round(gap.seconds, 3))
 
     def end(self, outcome: str, facts: Settings | None = None, *, because: str | None = None) -> None:
-        """How it ended, said once; the facts become outcome.json. From then on it is sealed as this, or later as this."""
+        """How it ended, said once; the facts become outcome.json. It is sealed as this, be it after a crash."""
         assert self.outcome is None, f"{self.place.name} ended as {self.outcome} already"
         if facts is not None:
             write_json(self.folder / OUTCOME, facts.resolved())

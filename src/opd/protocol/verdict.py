@@ -20,7 +20,7 @@ from opd.protocol.patch import derive
 from opd.protocol.phases import INPUTS, input_places
 from opd.protocol.refusals import Refused
 from opd.protocol.running import run
-from opd.protocol.sandbox.ladder import choose
+from opd.protocol.sandbox.ladder import climb
 from opd.protocol.stages.submission import submit_outside
 from opd.records.attempts import Official, Stage, Status
 from opd.records.errors import AnswerIsNo, OpdError
@@ -46,7 +46,7 @@ def verdict(task: Path, workspace: Path, inputs: Path, out: Path, *, work: Path,
     patch.write_bytes(derived.patch)
     with held(attempt.folder) as holder:
         submit_outside(attempt, holder, patch, note="the workspace at the end of a Harbor trial")
-        status = run(attempt, holder, choose(sandbox), stages=_JUDGED, say=_say, cancelled=lambda: False)
+        status = run(attempt, holder, climb(sandbox), stages=_JUDGED, say=_say, cancelled=lambda: False)
     _remove(out)
     write_json(out / "status.json", status.resolved())
     official = _official(status)

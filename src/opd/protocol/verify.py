@@ -1,7 +1,7 @@
 """An attempt read again from its first byte to its last, offline, and held against what was written down.
 
-    sealed folders    every file: path, kind, mode, size, SHA-256; the mark fits the receipt, the log knows the receipt
-    the log           every line holds the digest of the one before, and the attempt's own files' digests are in the first
+    sealed folders    every file: path, kind, mode, size, SHA-256; the mark fits the receipt, the log knows it
+    the log           every line holds the digest of the one before; the first those of the attempt's own files
     lineage           task → base → explore → patch → checkout → formal → artifact → validation → final
     the rest          nothing lies in an attempt that belongs to nothing
 
@@ -170,7 +170,7 @@ def _checked(folder: Path, name: str, log: Log) -> Checked:
 
 
 def _plain(folder: Path) -> Iterator[str]:
-    """What no receipt can say of itself and of its mark: that they are files of their own, byte for byte as written."""
+    """What no receipt can say of itself and of its mark: that they are plain files, byte for byte as written."""
     for name in (RECEIPT, COMPLETE):
         if (folder / name).is_symlink() or not (folder / name).is_file():
             yield f"{folder.name}/{name} is no plain file"

@@ -100,7 +100,7 @@ class Identity(Settings):
     command: tuple[str, ...]
     """The explorer's program and its arguments."""
     shown: tuple[str, ...]
-    """What it is shown besides, read-only, at its own path: the scripts that its command names, and what was asked for."""
+    """What it sees besides, read-only, as it is: the scripts that its command names, and what was asked for."""
     model: str | None
     effort: str | None
     opd_version: str
@@ -151,8 +151,8 @@ class Status(Settings):
     case: str
     task: str
     state: str
-    """new, exploring, submitted, replaying, waits_for_a_ruling, replayed, validating, validated, evaluating, evaluated;
-    interrupted (somebody was at work and died), ended (without a score), inconsistent (see the contradictions)."""
+    """new, exploring, submitted, replaying, waits_for_a_ruling, replayed, validating, validated, evaluating,
+    evaluated; interrupted (somebody was at work and died), ended (without a score), inconsistent (contradictions)."""
     tries: tuple[TryState, ...]
     due: tuple[Due, ...]
     """Empty when all is done, when somebody is at it, or when nothing can be done without a person."""

@@ -1,7 +1,7 @@
 """What stands in a row of a file: a value inside others, a number as text, the user's turn of a chat.
 
-    {"prompt": [{"role": "user", "content": "Find x."}], "reward_model": {"ground_truth": 3.0}}
-    value_in(row, "reward_model.ground_truth") → 3.0,  written(3.0) → "3",  users_turn(row["prompt"]) → "Find x."
+{"prompt": [{"role": "user", "content": "Find x."}], "reward_model": {"ground_truth": 3.0}}
+value_in(row, "reward_model.ground_truth") → 3.0,  written(3.0) → "3",  users_turn(row["prompt"]) → "Find x."
 """
 
 import json

@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +166,8 @@ def publish(folder: Path) -> Iterator[Path]:
     if folder.exists():
         raise AskedWrongly(f"{folder} exists already and is never overwritten; name another folder")
     partial = folder.with_name(f"{folder.name}{PARTIAL}")
-    shutil.rmtree(partial, ignore_errors=True)
+    with suppress(FileNotFoundError):  # and nothing else: a disk that fails is to be named by its own number
+        shutil.rmtree(partial)
     partial.mkdir(parents=True)
     try:
         with _naming(folder):

@@ -20,7 +20,7 @@ from typing import Literal
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import COMPLETE, PARTIAL, read_json, sha256, write_json
 from opd.records.settings import Settings, validated
-from opd.records.trees import Entry, Kind, differing, entries
+from opd.records.trees import Entry, Kind, differing, entries, meant
 
 RECEIPT = "receipt.json"
 
@@ -111,7 +111,7 @@ def seal(folder: Path, receipt: Receipt) -> Receipt:
     receipt = receipt.model_copy(update={"files": entries(partial)})
     for one in receipt.files:
         if one.kind in {Kind.FILE, Kind.FOLDER}:
-            _sync(partial / one.path)
+            _sync(partial / meant(one.path))
     write_json(partial / RECEIPT, receipt.resolved())
     _rename_to_new(partial, folder)
     _sync(folder.parent)

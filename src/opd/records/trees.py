@@ -6,6 +6,7 @@ places and the same empty folders. Times and owners are not looked at.
 
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from opd.records.settings import Settings
 
 READERS = 4  # files hashed at once: SHA-256 of one stream is slower than a disk
 _PERMISSIONS = 0o7777
+_ESCAPE = re.compile(rb"\\(\\|x[0-9a-f]{2})")
 
 
 class Kind(StrEnum):
@@ -72,6 +74,15 @@ def differing(these: Iterable[Entry], those: Iterable[Entry]) -> tuple[str, ...]
 def written(path: Path) -> str:
     r"""A relative path as text that has every path once: what is not UTF-8 stands as `\xff`, a backslash as `\\`."""
     return os.fsencode(path.as_posix()).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
+def meant(text: str) -> Path:
+    """The relative path that `written` wrote so."""
+    return Path(os.fsdecode(_ESCAPE.sub(_unescaped, text.encode())))
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    return b"\\" if found[1] == b"\\" else bytes.fromhex(found[1][1:].decode())
 
 
 def _walk(folder: Path, root: Path, left_out: frozenset[str], names: frozenset[bytes]) -> Iterator[tuple[Path, str]]:

@@ -132,10 +132,10 @@ def test_the_host_is_not_there_and_neither_is_the_network(here: Ground, tmp_path
 @needs_mounts
 @pytest.mark.parametrize("sees_install", [True, False])
 def test_who_judges_sees_the_install_and_who_is_judged_does_not(tmp_path: Path, sees_install: bool) -> None:
-    place = Path(opd.__file__).parent / "tasks" / "arith_tiny" / "final.jsonl"
-    came = ground(tmp_path, sees_install=sees_install).run(
-        f"head -c 1 {place}", folder="/", environment={}, seconds=20
-    )
+    package = Path(opd.__file__).resolve().parent
+    above = Mount(source=package.parent, target=PurePosixPath(package.parent))  # as where opd is among the packages
+    place = ground(tmp_path, sees_install=sees_install, mounts=(above,))
+    came = place.run(f"head -c 1 {package}/tasks/arith_tiny/final.jsonl", folder="/", environment={}, seconds=20)
     assert (came.exit_code == 0, came.stdout) == (sees_install, "{" if sees_install else "")
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from opd.cli.export import export as command
 from opd.protocol import catalogue, package
 from opd.protocol.attempt import Attempt
 from opd.protocol.explorer.adapters import adapter_of
@@ -338,3 +340,21 @@ def test_harbors_viewer_serves_the_job(lab: Any, tmp_path: Path) -> None:
         assert shown.json()["verifier_result"]["rewards"]["reward"] == 0.75
         steps = browser.get(f"/api/jobs/{JOB}/trials/{folder.name}/trajectory").json()["steps"]
         assert steps[0]["message"] == "improve it"
+
+
+# What a person types
+
+
+def test_the_command_says_what_was_exported_and_refuses_what_this_shells_variables_hold(
+    lab: Any, tmp_path: Path
+) -> None:
+    scored(lab)
+    words = [str(lab.folder), "--out", str(tmp_path / "out")]
+    refused = CliRunner(env={"SOME_TOKEN": "not json, caf"}).invoke(command, words)
+    assert isinstance(refused.exception, AnswerIsNo)
+    assert "agent/native.log holds the value of SOME_TOKEN" in str(refused.exception)
+    assert not (tmp_path / "out").exists()
+    done = CliRunner().invoke(command, words)
+    assert done.exit_code == 0, done.output
+    assert "8 receipts, reward 0.750000" in done.output
+    assert (tmp_path / "out" / JOB / "result.json").is_file()

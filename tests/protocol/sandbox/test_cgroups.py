@@ -129,6 +129,19 @@ def test_where_none_may_be_made_there_is_none(tmp_path: Path, monkeypatch: pytes
     assert cgroups.make("m", Limits()) is None
 
 
+def test_a_group_that_can_be_made_and_not_joined_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version_2(monkeypatch, tmp_path / "cg", hands_on=("cg",))
+
+    def refuse(file: Path, text: str) -> None:
+        if file.name == "cgroup.procs":
+            raise PermissionError(13, "Permission denied", str(file))
+        file.write_bytes(text.encode())
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    assert cgroups.join("m", Limits(processes=7), os.getpid()) is None
+    assert list((tmp_path / "cg").rglob("opd-m")) == []
+
+
 def test_a_real_group_holds_who_is_put_into_it_and_all_they_start() -> None:
     mark = new_mark()
     group = cgroups.make(mark, Limits(processes=10, memory_bytes=64 << 20))

@@ -15,7 +15,7 @@ from opd.protocol.creating import Explorer, base_of, create
 from opd.protocol.lease import held
 from opd.protocol.machine import without_gpus
 from opd.protocol.patch import derive
-from opd.protocol.sandbox.ladder import Rung, choose
+from opd.protocol.sandbox.ladder import Chosen, climb
 from opd.protocol.source import write
 from opd.protocol.stages.explore import explore
 from opd.protocol.stages.formal import replay
@@ -59,9 +59,9 @@ for number, step in enumerate(STEPS, start=1):
 class Toy:
     """One attempt on the toy task."""
 
-    def __init__(self, attempt: Attempt, rung: Rung, away: Path) -> None:
+    def __init__(self, attempt: Attempt, sandbox: Chosen, away: Path) -> None:
         self.attempt = attempt
-        self.rung = rung
+        self.sandbox = sandbox
         self._away = away
 
     def submit(self, files: Mapping[str, str] | None = None) -> None:
@@ -77,7 +77,7 @@ class Toy:
 
     def replay(self, *, cancelled: Callable[[], bool] = lambda: False) -> tuple[Receipt, Formal]:
         with held(self.attempt.folder) as holder:
-            receipt = replay(self.attempt, holder, without_gpus(self.rung), cancelled=cancelled)
+            receipt = replay(self.attempt, holder, without_gpus(self.sandbox), cancelled=cancelled)
         folder = self.attempt.folder / "formal"
         last = max(path for path in folder.iterdir() if not path.name.endswith(".partial"))
         return receipt, read(Formal, last / OUTCOME)
@@ -85,7 +85,7 @@ class Toy:
     def explore(self, *, cancelled: Callable[[], bool] = lambda: False) -> tuple[Receipt, Exploration | None]:
         said: list[str] = []
         with held(self.attempt.folder) as holder:
-            receipt = explore(self.attempt, holder, without_gpus(self.rung), say=said.append, cancelled=cancelled)
+            receipt = explore(self.attempt, holder, without_gpus(self.sandbox), say=said.append, cancelled=cancelled)
         self.said = said
         path = self.attempt.folder / "explore" / "attempt-001" / OUTCOME
         return receipt, read(Exploration, path) if path.exists() else None
@@ -99,13 +99,13 @@ class Toy:
 
 
 @pytest.fixture(scope="session")
-def rung() -> Rung:
+def sandbox() -> Chosen:
     """The best sandbox of this machine."""
-    return choose()
+    return climb()
 
 
 @pytest.fixture
-def new_toy(tmp_path: Path, rung: Rung) -> Callable[..., Toy]:
+def new_toy(tmp_path: Path, sandbox: Chosen) -> Callable[..., Toy]:
     """`new_toy("exit 1", formal_seconds=5)`: a new attempt, with an explorer's script and other budgets."""
 
     def make(script: str = "true", **budgets: Any) -> Toy:
@@ -115,7 +115,7 @@ def new_toy(tmp_path: Path, rung: Rung) -> Callable[..., Toy]:
         explorer = Explorer(harness="command", command=("bash", str(program)))
         attempt = create(folder, tmp_path / "runs", explorer, given={})
         (tmp_path / "away").mkdir()
-        return Toy(attempt, rung, tmp_path / "away")
+        return Toy(attempt, sandbox, tmp_path / "away")
 
     return make
 
@@ -138,7 +138,12 @@ def write_toy_task(folder: Path, budgets: Mapping[str, Any], **files: str) -> Pa
     del contract["run"]
     contract["workspace"] = "folder"
     contract["surface"] = {"editable": ["**"]}
-    contract["budgets"] |= {"formal_seconds": 60, "reserve_seconds": 4, "validation_seconds": 600, "final_seconds": 600}
+    contract["budgets"] |= {
+        "formal_seconds": 60,
+        "reserve_seconds": 4,
+        "validation_seconds": 600,
+        "final_seconds": 600,
+    }
     contract["budgets"] |= budgets
     workspace = folder / "workspace"
     workspace.mkdir(parents=True)

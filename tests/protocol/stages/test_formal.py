@@ -131,10 +131,12 @@ def test_a_daemon_that_outlives_its_program_is_ended_and_named(toy: Any) -> None
     assert len(formal.artifacts) == 3
 
 
-def test_nothing_outside_is_to_be_read_or_written(toy: Any, rung: Any) -> None:
+def test_nothing_outside_is_to_be_read_or_written(toy: Any, sandbox: Any) -> None:
     """Inputs can't be changed; other folders of the attempt, the final questions and the install can't be seen."""
-    if rung.name not in {"bubblewrap", "unshare"}:
-        pytest.skip(f"the sandbox {rung.name} has no file tree of its own; its guarantees are tested where it is")
+    if sandbox.rung.name not in {"bubblewrap", "unshare"}:
+        pytest.skip(
+            f"the sandbox {sandbox.rung.name} has no file tree of its own; its guarantees are tested where it is"
+        )
     hidden = [str(toy.attempt.folder), str(Path.cwd() / "tests"), str(Path(opd.__file__).parent / "evaluate"), "/mnt"]
     lines = [f"ls {place} > /dev/null 2>&1 && echo 'SEEN {place}'" for place in hidden]
     lines += [

@@ -84,6 +84,7 @@ class Bench:
             workspace=self.workspace,
             base=base,
             surface=contract.surface,
+            outputs=(PurePosixPath(contract.artifacts.pattern).parent,),
             explored_in=this.place.name,
             proxies=self.proxies,
             left_seconds=deadline.left,

@@ -18,7 +18,8 @@ from pydantic import NonNegativeFloat, NonNegativeInt
 
 from opd.records.settings import Settings
 
-IDLE_SHARE = 0.05  # of a second: below it the device does nothing
+IDLE_SHARE = 0.05  # of a window: below it the device does nothing
+WINDOW_SECONDS = 5.0  # what is looked at together: one second alone may fall between two looks at a busy process
 _GPU_FIELDS = "index,uuid,utilization.gpu,memory.used,power.draw"
 
 
@@ -53,13 +54,16 @@ class Second(Settings):
     gpus: tuple[Gpu, ...] = ()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether the device did nothing: the GPUs where there are some, else the processors."""
+    def busy_share(self) -> float:
+        """How busy the device was: the busiest GPU where there are some, else the processors."""
         if self.evaluating:
-            return False
-        if self.gpus:
-            return all((gpu.busy or 0.0) < IDLE_SHARE for gpu in self.gpus)
-        return self.cpu_share < IDLE_SHARE
+            return 1.0
+        return max((gpu.busy or 0.0 for gpu in self.gpus), default=self.cpu_share)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the device did nothing, as far as one second tells."""
+        return self.busy_share < IDLE_SHARE
 
 
 class DeviceLock:

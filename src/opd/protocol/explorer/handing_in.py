@@ -5,9 +5,9 @@ clean base and compared, all while the explorer can still mend what is refused. 
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from threading import Event, Lock
 
 from opd.protocol.explorer.desk import Question, Say
@@ -47,6 +47,7 @@ class HandingIn:
         workspace: Path,
         base: Tree,
         surface: Surface,
+        outputs: Collection[PurePosixPath],
         explored_in: str,
         proxies: Proxies,
         left_seconds: Callable[[], float],
@@ -56,6 +57,7 @@ class HandingIn:
         self._workspace = workspace
         self._base = base
         self._surface = surface
+        self._outputs = outputs  # where programs write; no part of a submission
         self._explored_in = explored_in
         self._proxies = proxies
         self._left_seconds = left_seconds
@@ -101,11 +103,11 @@ class HandingIn:
 
     def candidate(self, *, note: str | None) -> tuple[Candidate | None, tuple[Refusal, ...]]:
         """The workspace as a patch, or everything that speaks against it."""
-        derived = derive(self._workspace, self._base)
+        derived = derive(self._workspace, self._base, outputs=self._outputs)
         refusals = [*derived.refusals, *check(derived.patch, self._base, self._surface)]
         refusals = [one for one in refusals if one.rule is not Rule.CHANGED]  # the base itself may be submitted
         if not refusals:
-            refusals += prove(derived.patch, self._base, self._workspace)
+            refusals += prove(derived.patch, self._base, self._workspace, outputs=self._outputs)
         if refusals:
             return None, tuple(refusals)
         patched = apply(derived.patch, self._base)

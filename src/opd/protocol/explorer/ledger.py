@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import NonNegativeFloat
 
 from opd.protocol.clock import Deadline, now
-from opd.protocol.explorer.device import Gpus, Second
+from opd.protocol.explorer.device import IDLE_SHARE, WINDOW_SECONDS, Gpus, Second
 from opd.protocol.processes import Life
 from opd.protocol.usage import Sample
 from opd.records.files import append_lines, write_json
@@ -57,6 +57,7 @@ class Ledger:
         self._known: set[tuple[int, int]] = set()
         self._before: Sample | None = None
         self._looked = 0.0
+        self._window: list[tuple[float, float]] = []  # seconds, and how busy the device was in them
         self.idle_seconds = 0.0
         self._renew_budget()
 
@@ -71,6 +72,7 @@ class Ledger:
         finally:
             over.set()
             thread.join()
+            self._close_window()
 
     @property
     def budget(self) -> Budget:
@@ -102,13 +104,21 @@ class Ledger:
             evaluating=self._evaluating(),
             gpus=self._gpus.now,
         )
-        if second.is_idle:
-            self.idle_seconds = round(self.idle_seconds + seconds, 3)
+        self._window.append((seconds, second.busy_share))
+        if sum(length for length, _ in self._window) >= WINDOW_SECONDS:
+            self._close_window()
         append_lines(self._device, [second.resolved()])
         self._renew_budget()
         if at.monotonic - self._looked >= _LOOK_SECONDS:
             self._looked = at.monotonic
             self._note_new(at.utc)
+
+    def _close_window(self) -> None:
+        length = sum(seconds for seconds, _ in self._window)
+        busy = sum(seconds * share for seconds, share in self._window)
+        if length > 0 and busy / length < IDLE_SHARE:
+            self.idle_seconds = round(self.idle_seconds + length, 3)
+        self._window.clear()
 
     def _renew_budget(self) -> None:
         write_json(self._budget_file, self.budget.resolved())

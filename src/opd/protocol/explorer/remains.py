@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from opd.records.files import append_lines
-from opd.records.trees import Kind, entries
+from opd.records.trees import Kind, entries, meant
 
 KEPT_BYTES = 1 << 20  # of one file
 _WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".npz", ".npy", ".pkl"})
@@ -19,7 +19,7 @@ def close(runs: Path, listing: Path) -> None:
     found = entries(runs)
     lines = []
     for one in found:
-        path = runs / one.path
+        path = runs / meant(one.path)
         gone = (
             one.kind is Kind.OTHER
             or one.kind is Kind.LINK

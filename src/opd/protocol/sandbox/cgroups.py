@@ -147,6 +147,19 @@ def make(mark: str, limits: Limits) -> Group | None:
     return Group(folders=tuple(folders), held=held) if folders else None
 
 
+def join(mark: str, limits: Limits, pid: int) -> Group | None:
+    """A group as `make` gives it, with this process in it; None where none can be made, or none can be joined."""
+    group = make(mark, limits)
+    if group is None:
+        return None
+    try:
+        group.add(pid)
+    except OSError:  # an ordinary user may make a group, and yet not move a process there from where it is
+        group.remove()
+        return None
+    return group
+
+
 def find(mark: str) -> Group | None:
     """The group of this mark that was left behind; None where there is none."""
     folders = [place / _name(mark) for tree in trees() for place in tree.places() if (place / _name(mark)).is_dir()]

@@ -61,7 +61,7 @@ def explore(
     identity, contract = attempt.identity, attempt.task.contract
     made_from = {"base": identity.base_sha256, "install": identity.install_sha256}
     with a_try(attempt, holder, place, made_from=made_from) as this, ExitStack() as stack:
-        record_isolation(machine.rung, this.folder)
+        record_isolation(machine, this.folder)
         workspace, runs = this.folder / "workspace", this.folder / "runs"
         lay_out(base, workspace)
         runs.mkdir()

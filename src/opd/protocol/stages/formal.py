@@ -59,6 +59,7 @@ _OUTCOMES = {
     Verdict.CANDIDATE: Replayed.FAILED_CANDIDATE,
     Verdict.SHARED_FS: Replayed.INFRA_FAILED,
     Verdict.DEVICE: Replayed.INFRA_FAILED,
+    Verdict.RULED: Replayed.INFRA_FAILED,
     Verdict.INTERRUPTED: Replayed.INTERRUPTED,
     Verdict.AMBIGUOUS: Replayed.AMBIGUOUS,
 }
@@ -89,7 +90,7 @@ def replay(attempt: Attempt, holder: Holder, machine: Machine, *, cancelled: Cal
     with a_try(attempt, holder, place, made_from=made_from) as this:
         if order is not None:
             write_json(this.folder / ORDER, order.resolved())
-        record_isolation(machine.rung, this.folder)
+        record_isolation(machine, this.folder)
         tree_sha256 = checkout(
             patch, base_of(attempt), this.folder / "checkout", tree_sha256=submission.patched_sha256
         )
@@ -114,6 +115,7 @@ class _Replay:
         self._output.mkdir(parents=True)
         self._checkout = this.folder / "checkout"
         self._devices: DeviceProbe | None = None
+        self._storage = filesystems.look(self._output)
 
     def supervised(self, cancelled: Callable[[], bool]) -> Ended:
         """How it ended."""
@@ -204,7 +206,7 @@ class _Replay:
             working_folder=str(WORKSPACE),
             claim=claim,
             claim_fault=claim_fault,
-            storage=storage_probe.storage,
+            storage=self._storage,
             storage_probe=storage_probe,
             devices_before=self._devices,
             devices_after=devices.probe(after=self._devices) if self._devices else None,
