@@ -7,6 +7,7 @@ row x holds the logits after x.
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -131,8 +132,9 @@ def test_columns_that_no_token_has_are_no_part_of_the_sum(bigram, real, rows, te
     with_phantoms = math.log(math.exp(3.0) + (real - 1) * math.exp(-15.0 / temperature) + rows - real)
     assert (3.0 - with_phantoms < -0.09) == (rows > real)
     row = pack([([1], [0, 2, 0])], device=CPU)
-    for chunk_tokens in (1, 128):
-        logp_N = token_logp(model, row, temperature=temperature, chunk_tokens=chunk_tokens)
+    for chunk_tokens, learns in product((1, 128), (False, True)):  # two ways through the head
+        with torch.set_grad_enabled(learns):
+            logp_N = token_logp(model, row, temperature=temperature, chunk_tokens=chunk_tokens).detach()
         torch.testing.assert_close(logp_N.double(), found[[0, 2, 0]], rtol=0, atol=1e-5)
 
 

@@ -82,8 +82,8 @@ def new_attempt(folder: Path, task: Task | None = None) -> Attempt:
     lock(folder, Inputs(fixed=tuple(Fixed(role=r, path=str(p), sha256=measure(p)) for r, p in places.items())))
     identity = Identity(
         case=folder.name, task=task.short_name, task_sha256=task.digest, harness="command", command=("true",),
-        model=None, effort=None, shown=(), opd_version=opd.__version__, install_sha256=INSTALL, base_sha256=base,
-        created_utc=now().utc,
+        model=None, effort=None, shown=(), endpoint=None, opd_version=opd.__version__, install_sha256=INSTALL,
+        base_sha256=base, created_utc=now().utc,
     )  # fmt: skip
     at = now().utc
     seal(
@@ -189,6 +189,7 @@ class Lab:
             "artifacts": tuple(artifacts),
             "passed_over": {},
             "left_processes": (),
+            "unexpected_files": (),
             "cause": NO_FAILURE,
         }
         return Formal.model_validate(facts | changes)

@@ -224,6 +224,8 @@ def dead_leases(lease: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "the machine was started anew": lease
         | {"holder": holder | {"boot_id": "before"}, "heard": heard | {"boot_id": "before"}},
         "it lives and was not heard of for a minute": lease | {"heard": long_ago},
+        "another host, heard of in an hour": lease
+        | {"host": "elsewhere", "heard": heard | {"boot_id": "elsewhere", "realtime": heard["realtime"] + 3600}},
         "another host, not heard of for a minute": lease
         | {"host": "elsewhere", "heard": long_ago | {"boot_id": "elsewhere"}},
     }

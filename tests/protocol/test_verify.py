@@ -202,6 +202,13 @@ def _no_log(folder: Path) -> None:
     (folder / "events.jsonl").unlink()
 
 
+def _last_line_of_the_log(folder: Path) -> None:
+    """No line follows it that would hold its digest."""
+    path = folder / "events.jsonl"
+    *before, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*before, last.replace(b'"actor":"final', b'"actor":"finaL')]))
+
+
 def _torn_log(folder: Path) -> None:
     path = folder / "events.jsonl"
     path.write_bytes(path.read_bytes()[:-10])

@@ -16,7 +16,7 @@ MORE_FLAGS = {
     "opd plan": 4,  # --rehearse measures; --json for a program that decides
     "opd demo": 4,  # --no-attempt leaves out what takes five minutes
     "opd judge": 5,  # --judge names a file, --set works without one; --benchmark and --data lead to the questions
-    "opd attempt new": 7,  # who attempts, for the record; where attempts and inputs lie; what the explorer may see
+    "opd attempt new": 8,  # who attempts, for the record; where attempts and inputs lie; what the explorer may reach
     "opd evaluate": 7,  # --questions and --samples shrink a benchmark for one look; --data says where its file is
 }
 HEAVY = {

@@ -295,7 +295,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("a.parquet", b"PAR1 not really", "a.parquet is not a parquet file"),
         ("a.jsonl", b'{"problem": "?", "answer": "1"}\n{"problem', "a.jsonl, line 2 is not JSON"),
         ("a.jsonl", b"[1, 2]\n", "a.jsonl, line 1 is not a JSON object"),
-        ("a.jsonl", b"\xff\xfe\x00", "a.jsonl is not a JSON Lines file"),
+        ("a.jsonl", b"\xff\xfe\x00", "a.jsonl, line 1 is not UTF-8"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, tokenizer: Any, name: str, content: bytes, message: str) -> None:

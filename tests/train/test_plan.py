@@ -363,7 +363,7 @@ def test_a_student_that_can_not_be_sampled_from_is_refused_by_plan_and_run_alike
     [
         ([], "engine"),
         (['machine.engine="plain"'], "plain"),
-        (["lora.rank=2"], "plain: its q_proj is a Linear, not a plain matrix"),
+        (["lora.rank=2"], "plain: its q_proj is peft's Linear, not a plain matrix"),
     ],
 )
 def test_the_plan_says_which_sampler_is_taken(make_recipe, tmp_path: Path, sets: list[str], sampler: str) -> None:
@@ -376,8 +376,11 @@ def test_the_plan_says_which_sampler_is_taken(make_recipe, tmp_path: Path, sets:
     [
         (['lora.targets=["query"]'], "student: lora: no linear layer is called query"),
         (['lora.targets=["lm_head"]'], "student: lora.targets names lm_head, which is the embedding too"),
-        (["lora.rank=2", 'machine.engine="engine"'], "student: the engine can't run this model: its q_proj is"),
-        (['reward.grader="nope:f"'], "reward: grader = 'nope:f': ModuleNotFoundError: No module named 'nope'"),
+        (["lora.rank=2", 'machine.engine="engine"'], "student: the engine can't run this model: its q_proj"),
+        (
+            ['reward.grader="nope:f"'],
+            "reward: grader = 'nope:f': ModuleNotFoundError: No module named 'nope'; correct",
+        ),
         (['reward.grader="json:nope"'], "reward: grader = 'json:nope': AttributeError"),
     ],
 )

@@ -35,6 +35,7 @@ def attempt() -> None:
 @click.option("--runs", default="runs", show_default=True, type=UserPath(), help="Where attempts lie.")
 @click.option("--again", default=1, type=click.IntRange(min=1), help="A further attempt of the same case: 2, 3 …")
 @click.option("--show", multiple=True, type=UserPath(), help="What the explorer sees besides, read-only, as it is.")
+@click.option("--endpoint", type=UserPath(), help="A Unix socket at which the explorer's model answers.")
 @click.option("--input", "inputs", multiple=True, metavar="ROLE=PATH", help="Where a fixed input lies.")
 def new(
     task: str,
@@ -44,6 +45,7 @@ def new(
     runs: Path,
     again: int,
     show: tuple[Path, ...],
+    endpoint: Path | None,
     inputs: tuple[str, ...],
 ) -> None:
     """Write down who attempts TASK, by which install it is judged, and every fixed input with its digest."""
@@ -51,7 +53,7 @@ def new(
     from opd.protocol.explorer.adapters import recognised
 
     harness, command = recognised(agent)
-    explorer = Explorer(harness=harness, command=command, model=model, effort=effort, shown=show)
+    explorer = Explorer(harness=harness, command=command, model=model, effort=effort, endpoint=endpoint, shown=show)
     made = create(task, runs, explorer, given=_given(inputs), again=again)
     click.echo(f"{made.folder}: `opd attempt run {made.folder}` does whatever is due")
 

@@ -17,17 +17,19 @@ from opd.protocol import catalogue
 from opd.protocol.attempt import EVENTS, RUN, TASK_LOCK, Attempt
 from opd.protocol.clock import now
 from opd.protocol.events import Events
-from opd.protocol.inputs import find, lock
+from opd.protocol.explorer.adapters import adapter_of, check_reachable
+from opd.protocol.inputs import Inputs, find, lock
 from opd.protocol.install import install_sha256
+from opd.protocol.package import base_tree
 from opd.protocol.sealing import seal_record
 from opd.protocol.source import SourceFile, Tree, digest_of, write
 from opd.protocol.verify import founding
-from opd.protocol.workspace import base_files
 from opd.records.attempts import Identity
 from opd.records.errors import AskedWrongly
 from opd.records.files import PARTIAL, check_writable, write_json
 from opd.records.receipts import NO_HEAD, begin, sealed
 from opd.records.tasks import Task
+from opd.records.trees import Kind, meant
 
 BASE = "base"
 TREE = "tree"
@@ -43,6 +45,7 @@ class Explorer:
     command: tuple[str, ...]
     model: str | None = None
     effort: str | None = None
+    endpoint: Path | None = None  # a Unix socket at which its model answers
     shown: tuple[Path, ...] = ()  # read-only, at their own paths, beside the files that the command names
 
 
@@ -55,16 +58,27 @@ def create(
     can't be used, or an attempt that is there already, and `AnswerIsNo` for an input that isn't what the task pins.
     """
     task, task_folder = catalogue.find(task_name)
+    check_reachable(adapter_of(explorer.harness), task.contract, endpoint=explorer.endpoint)
     case = _case(explorer, task, again)
     folder = runs / case
     check_writable(folder)
     if folder.exists():
         raise AskedWrongly(f"{folder} is there already; a further attempt of the same case is --again {again + 1}")
-    inputs = find(task.contract, given)
     base = base_tree(task, task_folder)
     partial = folder.with_name(f"{case}{PARTIAL}")
     shutil.rmtree(partial, ignore_errors=True)  # of a `new` that was killed: nothing had happened in it
     partial.mkdir(parents=True)
+    try:
+        _fill(partial, task, find(task.contract, given, made_in=partial), base, explorer, case)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    partial.rename(folder)
+    return Attempt(folder)
+
+
+def _fill(partial: Path, task: Task, inputs: Inputs, base: Tree, explorer: Explorer, case: str) -> None:
+    """The files of a new attempt; run.json, which makes the folder one, comes last but for the log."""
     identity = Identity(
         case=case,
         task=task.short_name,
@@ -72,6 +86,7 @@ def create(
         harness=explorer.harness,
         command=tuple(str(path.resolve()) if (path := Path(word)).is_file() else word for word in explorer.command),
         shown=_shown(explorer),
+        endpoint=str(explorer.endpoint.absolute()) if explorer.endpoint else None,
         model=explorer.model,
         effort=explorer.effort,
         opd_version=opd.__version__,
@@ -84,21 +99,12 @@ def create(
     _seal_base(partial / BASE, base, identity)
     write_json(partial / RUN, identity.resolved())
     Events(partial / EVENTS).add("created", actor="operator", case=case, files=founding(partial))
-    partial.rename(folder)
-    return Attempt(folder)
-
-
-def base_tree(task: Task, task_folder: Path) -> Tree:
-    """The tree that explorers of a task begin with."""
-    contract = task.contract
-    folder = task_folder / "workspace" if contract.workspace == "folder" else None
-    return base_files(run_script=contract.run, workspace=folder)
 
 
 def base_of(attempt: Attempt) -> Tree:
     """The tree that this attempt began with, as it was sealed; raises `AnswerIsNo` when it was changed."""
     folder = attempt.folder / BASE
-    files = [Path(entry.path) for entry in sealed(folder).files if entry.kind == "file"]
+    files = [meant(entry.path) for entry in sealed(folder).files if entry.kind is Kind.FILE]
     tree = {
         PurePosixPath(path.relative_to(TREE)): SourceFile(
             content=(folder / path).read_bytes(), executable=bool((folder / path).stat().st_mode & 0o100)

@@ -36,8 +36,9 @@ class Judge:
         others: Mapping[PurePosixPath, Path] | None = None,
         stop: Callable[[], str | None] = lambda: None,
         tick: Callable[[Sample], None] = lambda _: None,
+        started: Callable[[str], None] = lambda _: None,
     ) -> Ended:
-        """How `opd ARGUMENTS` ended, with what it printed in `logs`.
+        """How `opd ARGUMENTS` ended, with what it printed in `logs`; `started` is told its mark, just before.
 
         Raises `AnswerIsNo` when the code that judges is not what it was when the attempt was made, before or after.
         """
@@ -45,8 +46,10 @@ class Judge:
         view = judge_view(
             contract=self._contract, artifact=artifact, result=result, others=others or {}, gpus=self._machine.gpus
         )
+        mark = new_mark()
+        started(mark)
         ended = supervise(
-            self._machine.rung.command(view, [*program(), *arguments], mark=new_mark()),
+            self._machine.rung.command(view, [*program(), *arguments], mark=mark),
             deadline=deadline,
             grace_seconds=GRACE_SECONDS,
             out=logs / "stdout.log",

@@ -1,7 +1,7 @@
 """What each kind of program sees: the explorer, the candidate's training, and the judge's own programs.
 
     explorer    its workspace and a place for its runs, the fixed inputs, its commands; the install hidden
-    candidate   a fresh checkout, the fixed inputs, a place for checkpoints; the install hidden
+    candidate   a fresh checkout, in which its checkpoints go, and the fixed inputs; the install hidden
     judge       the install, one artifact, a place for its result; nothing of the other two is in its reach
 
 All of them without network, with an environment of its own, and with this interpreter and its packages.
@@ -12,20 +12,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from opd.protocol.inputs import Inputs
-from opd.protocol.phases import ARTIFACT, COMMANDS, STATE, STUDENT, TEACHER, WORKSPACE, data_place
+from opd.protocol.phases import ARTIFACT, COMMANDS, RUNS, STATE, STUDENT, TEACHER, WORKSPACE, data_place
 from opd.protocol.sandbox.view import Limits, Mount, Value, View, own_code, python_mounts
 from opd.records.tasks import Contract
 
-RUNS = PurePosixPath("/runs")
 RESULT = PurePosixPath("/result")
+ENDPOINT = PurePosixPath("/opd/endpoint")  # a socket
 _HOME = PurePosixPath("/home/opd")
 _TEMPORARY = PurePosixPath("/tmp")  # noqa: S108  the sandbox's own
+SCRATCH = (_HOME, _TEMPORARY)  # empty at the beginning, and gone afterwards
 _SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 
 
 def explorer_view(
     *, contract: Contract, inputs: Inputs, workspace: Path, runs: Path, commands: Path, state: Path,
-    shown: Sequence[str], variables: Mapping[str, Value], gpus: Mapping[str, str],
+    shown: Sequence[str], endpoint: str | None, variables: Mapping[str, Value], gpus: Mapping[str, str],
 ) -> View:  # fmt: skip
     """Of exploration; `shown` are paths that it sees besides, as they are."""
     return View(
@@ -37,6 +38,7 @@ def explorer_view(
             Mount(source=commands, target=COMMANDS),
             Mount(source=state, target=STATE),
             *(Mount(source=Path(path), target=PurePosixPath(path)) for path in shown),
+            *([Mount(source=Path(endpoint), target=ENDPOINT)] if endpoint else []),
         ),
         folder=WORKSPACE,
         environment={
@@ -53,10 +55,7 @@ def explorer_view(
     )
 
 
-def candidate_view(
-    *, contract: Contract, inputs: Inputs, checkout: Path, output: Path, output_place: PurePosixPath,
-    gpus: Mapping[str, str],
-) -> View:  # fmt: skip
+def candidate_view(*, contract: Contract, inputs: Inputs, checkout: Path, gpus: Mapping[str, str]) -> View:
     """Of formal training: what `bash run.sh` sees, with the five variables of the contract."""
     budgets = contract.budgets
     return View(
@@ -64,7 +63,6 @@ def candidate_view(
             *_interpreter(),
             *_fixed(contract, inputs),
             Mount(source=checkout, target=WORKSPACE, writable=True),
-            Mount(source=output, target=WORKSPACE / output_place, writable=True),
         ),
         folder=WORKSPACE,
         environment={

@@ -101,6 +101,8 @@ class Identity(Settings):
     """The explorer's program and its arguments."""
     shown: tuple[str, ...]
     """What it sees besides, read-only, as it is: the scripts that its command names, and what was asked for."""
+    endpoint: str | None
+    """Unix socket at which the explorer's model answers; null for an explorer that asks none."""
     model: str | None
     effort: str | None
     opd_version: str
@@ -266,6 +268,8 @@ class Formal(Settings):
     """What else lay there, with the reason why it doesn't count."""
     left_processes: tuple[str, ...]
     """Command lines of what was still running when its program had ended; it was ended."""
+    unexpected_files: tuple[str, ...]
+    """What it opened beside the inputs, its checkout and the system, where the kernel tells; see opened.json."""
     cause: Cause
     """Whose failure it was, with the evidence; of a try that completed, that it was none."""
 

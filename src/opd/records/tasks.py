@@ -32,9 +32,12 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 def _inside(path: str) -> str:
-    """The path, when it is relative and leads nowhere but down."""
-    if not path or path.startswith("/") or ".." in path.split("/"):
+    """The glob, when it is relative, leads nowhere but down, and has `**` only between slashes."""
+    parts = path.split("/")
+    if not path or path.startswith("/") or ".." in parts:
         raise AskedWrongly(f"{path!r}: write a path that is relative and has no .. in it")
+    if any("**" in part and part != "**" for part in parts):
+        raise AskedWrongly(f"{path!r}: ** stands for folders, between slashes; write * for letters of a name")
     return path
 
 

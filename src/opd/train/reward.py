@@ -55,7 +55,7 @@ def unusable_grader(settings: RewardSettings | None) -> str | None:
         with Grader(grader=settings.grader, limits=Limits(workers=1)) as grader:
             grader.grade([("\\boxed{1}", "1", False)])
     except AskedWrongly as error:
-        return f"reward: {error}"
+        return f"reward: {error}; correct reward.grader, or put its module on PYTHONPATH"
     return None
 
 

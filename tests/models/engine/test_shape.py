@@ -51,7 +51,7 @@ def with_eight_bits(module):
     ("change", "reason"),
     [
         (with_output_bias, "its o_proj has a bias"),
-        (with_an_adapter, "its up_proj is a Adapted, not a plain matrix"),
+        (with_an_adapter, f"its up_proj is {__name__.partition('.')[0]}'s Adapted, not a plain matrix"),
         (with_sliding_layers, "it has layers with sliding_attention"),
         (with_gelu, "its MLP has gelu, not silu"),
         (with_moving_frequencies, "its positions are scaled by 'dynamic', not one of default, linear, llama3, yarn"),

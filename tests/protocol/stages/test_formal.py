@@ -31,7 +31,7 @@ def test_the_base_itself_completes_and_its_three_greatest_checkpoints_count(toy:
     receipt, formal = toy.replay()
     assert (receipt.outcome, formal.cause.verdict, formal.stop) == (Replayed.COMPLETED, Verdict.NONE, "by_itself")
     assert [(one.step, one.folder) for one in formal.artifacts] == [
-        (step, f"output/checkpoints/checkpoint-{step}") for step in (9, 10, 100)
+        (step, f"checkout/checkpoints/checkpoint-{step}") for step in (9, 10, 100)
     ]
     assert faults(toy.file("formal/attempt-001")) == ()
     assert toy.status.state == "replayed"
@@ -43,7 +43,7 @@ def test_run_sh_gets_the_five_variables_and_nothing_of_the_callers(toy: Any, mon
     monkeypatch.setenv("SECRET_KEY", "s3cret")
     toy.submit(run("env > checkpoints/environment\npwd >> checkpoints/environment\n"))
     toy.replay()
-    held = toy.file("formal/attempt-001/output/checkpoints/environment").read_text()
+    held = toy.file("formal/attempt-001/checkout/checkpoints/environment").read_text()
     names = {line.partition("=")[0] for line in held.splitlines() if "=" in line}
     five = {"STUDENT_MODEL", "TEACHER_MODEL", "TRAIN_DATA", "MAX_WALL_TIME_SECONDS", "DEADLINE_RESERVE_SECONDS"}
     assert five <= names

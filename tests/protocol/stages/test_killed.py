@@ -87,9 +87,9 @@ def test_an_attempt_that_is_killed_in_every_stage_comes_to_the_result_of_one_tha
     here = check("submitted")
     assert here["due"][0]["because"] == "formal/attempt-001 was interrupted"
 
-    kill_when(folder, has("began", "validation/step-000005"), "attempt", "run", folder)
+    kill_when(folder, has("started", "validation/step-000005"), "attempt", "run", folder)
     opd("attempt", "resume", folder)
-    kill_when(folder, has("began", "final/step-000005"), "attempt", "run", folder)
+    kill_when(folder, has("started", "final/step-000005"), "attempt", "run", folder)
     opd("attempt", "resume", folder)
     sealed = {
         event["data"]["name"]: event["data"]["receipt_sha256"]
@@ -116,7 +116,7 @@ def test_an_attempt_that_is_killed_in_every_stage_comes_to_the_result_of_one_tha
     }
     assert sealed.items() <= after.items(), "what was sealed was done once"
     assert [event["kind"] for event in events(folder) if event["actor"] == "final/step-000005"] == [
-        "began", "went_on", "ended", "sealed",
+        "began", "started", "went_on", "started", "ended", "sealed",
     ]  # fmt: skip
     opd("attempt", "verify", folder)
     victim = folder / "final" / "step-000005" / "evaluation" / "samples.jsonl"

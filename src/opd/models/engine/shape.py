@@ -78,7 +78,8 @@ def _faults(module: Any) -> Iterator[str]:
         yield f"its positions are scaled by {rope!r}, not one of {', '.join(ROPE_TYPES)}"
     for name, matrix in _matrices(module):
         if type(matrix) is not nn.Linear:
-            yield f"its {name} is a {type(matrix).__name__}, not a plain matrix"
+            library = type(matrix).__module__.partition(".")[0]
+            yield f"its {name} is {library}'s {type(matrix).__name__}, not a plain matrix"
         elif "bias" in dict(matrix.named_parameters()) and not name.startswith(("q_", "k_", "v_")):
             yield f"its {name} has a bias"
 

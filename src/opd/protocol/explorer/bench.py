@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from opd.protocol.attempt import Attempt
 from opd.protocol.clock import Deadline
+from opd.protocol.explorer.adapters import Through, adapter_of
 from opd.protocol.explorer.desk import Answer, Desk, Question, Say
 from opd.protocol.explorer.device import DeviceLock
 from opd.protocol.explorer.handing_in import Candidate, HandingIn
@@ -25,18 +26,21 @@ from opd.protocol.inputs import locked
 from opd.protocol.instruction import instruction
 from opd.protocol.machine import Machine
 from opd.protocol.measures import evaluation
-from opd.protocol.phases import STATE, WORKSPACE
+from opd.protocol.phases import RUNS, STATE, WORKSPACE
 from opd.protocol.processes import marked
 from opd.protocol.programs import Judge, last_words
 from opd.protocol.sandbox.ladder import new_mark
+from opd.protocol.sandbox.layout import interpreter
 from opd.protocol.sandbox.view import Value
 from opd.protocol.source import Tree
 from opd.protocol.tries import Try
 from opd.protocol.usage import Sample
-from opd.protocol.views import RUNS
+from opd.protocol.views import ENDPOINT
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_text
 from opd.records.tasks import Tool
+
+_RELAY = Path(__file__).with_name("endpoint.py")
 
 
 class Bench:
@@ -66,6 +70,8 @@ class Bench:
         lay_out_commands(self.commands, contract.tools)
         write_text(self.state / "instruction.md", instruction(attempt.task))
         write_text(self.state / "record.sh", BASH_ENV)
+        self.harness_version = adapter_of(identity.harness).version(identity.command)  # asked before anything starts
+        self.through = self._through() if identity.endpoint else None
         self._judge = Judge(contract, machine, code_sha256=identity.install_sha256)
         self._evaluation = evaluation(contract.proxy, verifier=verifier, workers=max(1, contract.needs.gpus))
         self._say = say
@@ -112,6 +118,12 @@ class Bench:
             RECORD: STATE / "record",
             "BASH_ENV": STATE / "record.sh",
         }
+
+    def _through(self) -> Through:
+        """How a harness reaches its model: by a relay that shows the endpoint's socket as a server of its own."""
+        relay = self.state / _RELAY.name
+        relay.write_bytes(_RELAY.read_bytes())
+        return Through(python=interpreter(), program=STATE / _RELAY.name, socket=ENDPOINT)
 
     @contextmanager
     def open(self) -> Iterator[None]:

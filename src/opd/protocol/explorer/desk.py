@@ -20,6 +20,7 @@ from opd.records.errors import OpdError
 from opd.records.files import append_lines
 
 _LONGEST_QUESTION = 1 << 16  # bytes
+_LONGEST_SAID, _MOST_SAID = 4_000, 200  # characters and lines of an answer that the record keeps
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -48,15 +49,13 @@ class Desk:
     def answer(self, question: Question, say: Say) -> int:
         """The exit code of the command; what it says goes to `say`. A refusal is said like anything else."""
         began = now()
-        try:
-            if question.command not in self._answers:
-                say(f"{question.command}: there is no such command; there are {', '.join(self._answers)}")
-                code = 2
-            else:
-                code = self._answers[question.command](question, say)
-        except OpdError as error:
-            say(f"{question.command}: {error}")
-            code = error.exit_code
+        said: list[str] = []
+
+        def heard(text: str) -> None:
+            said.append(text[:_LONGEST_SAID])
+            say(text)
+
+        code = self._code(question, heard)
         ended = now()
         line = {
             "began": began.utc,
@@ -67,10 +66,21 @@ class Desk:
             "folder": question.folder,
             "pid": question.pid,
             "exit": code,
+            "said": said[:_MOST_SAID],
         }
         with self._writing:
             append_lines(self._log, [line])
         return code
+
+    def _code(self, question: Question, say: Say) -> int:
+        if question.command not in self._answers:
+            say(f"{question.command}: there is no such command; there are {', '.join(self._answers)}")
+            return 2
+        try:
+            return self._answers[question.command](question, say)
+        except OpdError as error:
+            say(f"{question.command}: {error}")
+            return error.exit_code
 
     @contextmanager
     def open(self, socket: Path) -> Iterator[None]:

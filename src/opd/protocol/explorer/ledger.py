@@ -17,7 +17,7 @@ from opd.protocol.clock import Deadline, now
 from opd.protocol.explorer.device import IDLE_SHARE, WINDOW_SECONDS, Gpus, Second
 from opd.protocol.processes import Life
 from opd.protocol.usage import Sample
-from opd.records.files import append_lines, write_json
+from opd.records.files import note_lines
 from opd.records.settings import Settings
 
 _LOOK_SECONDS = 2.0  # between two looks at all processes
@@ -107,7 +107,7 @@ class Ledger:
         self._window.append((seconds, second.busy_share))
         if sum(length for length, _ in self._window) >= WINDOW_SECONDS:
             self._close_window()
-        append_lines(self._device, [second.resolved()])
+        note_lines(self._device, [second.resolved()])
         self._renew_budget()
         if at.monotonic - self._looked >= _LOOK_SECONDS:
             self._looked = at.monotonic
@@ -121,13 +121,15 @@ class Ledger:
         self._window.clear()
 
     def _renew_budget(self) -> None:
-        write_json(self._budget_file, self.budget.resolved())
+        renewed = self._budget_file.with_name(f".{self._budget_file.name}")
+        renewed.write_text(f"{text_of(self.budget)}\n", encoding="utf-8")
+        renewed.replace(self._budget_file)  # whole for whoever reads it; it need not outlive a power cut
 
     def _note_new(self, utc: str) -> None:
         new = [life for life in self._living() if (life.pid, life.start_ticks) not in self._known]
         self._known |= {(life.pid, life.start_ticks) for life in new}
         if new:
-            append_lines(self._seen_file, [{"at": utc, **life.resolved()} for life in new])
+            note_lines(self._seen_file, [{"at": utc, **life.resolved()} for life in new])
 
 
 def text_of(budget: Budget) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from opd.protocol.clock import now, utc
-from opd.records.files import append_lines
+from opd.records.files import note_lines
 
 LONGEST_LINE = 16 << 20  # bytes; a longer one is no event of a harness
 DEEPEST = 100  # values in values; what is nested deeper can't be written again by every reader's JSON
@@ -53,7 +53,7 @@ class Arrivals:
         """A line, where something has arrived since the last tick."""
         size = self._record.stat().st_size if self._record.exists() else 0
         if size != self._bytes:
-            append_lines(self._log, [{"bytes": size, "utc": now().utc}])
+            note_lines(self._log, [{"bytes": size, "utc": now().utc}])
             self._bytes = size
 
 

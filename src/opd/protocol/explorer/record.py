@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from opd.protocol.clock import now
-from opd.records.files import append_lines
+from opd.records.files import note_lines
 
 RECORD = "OPD_RECORD"  # the variable that says where the pipe is
 LARGEST_BYTES = 64 << 20  # of commands.jsonl; an explorer that runs commands without end fills no disk
@@ -72,7 +72,7 @@ class Record:
             return
         self._bytes += len(held)
         at = now()
-        append_lines(self._log, [{"at": at.utc, "monotonic": at.monotonic, **_fields(line)} for line in lines])
+        note_lines(self._log, [{"at": at.utc, "monotonic": at.monotonic, **_fields(line)} for line in lines])
 
 
 def _fields(line: bytes) -> dict[str, str | int]:

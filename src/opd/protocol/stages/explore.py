@@ -87,13 +87,14 @@ def _supervised(attempt: Attempt, this: Try, bench: Bench, machine: Machine, can
     logs = this.folder / "trajectory"
     logs.mkdir()
     start = adapter.start(
-        identity.command, model=identity.model, effort=identity.effort, instruction=STATE / "instruction.md"
-    )
+        identity.command, model=identity.model, effort=identity.effort, instruction=STATE / "instruction.md",
+        through=bench.through,
+    )  # fmt: skip
     arrivals = Arrivals(logs / adapter.native, logs / "times.jsonl")
     view = explorer_view(
         contract=contract, inputs=locked(attempt), workspace=bench.workspace, runs=bench.runs,
-        commands=bench.commands, state=bench.state, shown=identity.shown, gpus=machine.gpus,
-        variables={**bench.variables, **start.variables},
+        commands=bench.commands, state=bench.state, shown=identity.shown, endpoint=identity.endpoint,
+        gpus=machine.gpus, variables={**bench.variables, **start.variables},
     )  # fmt: skip
 
     this.say("started", mark=bench.mark)
@@ -142,13 +143,11 @@ def _close(attempt: Attempt, this: Try, bench: Bench, ended: Ended) -> None:
         left_processes=tuple(process.command for process in ended.left_processes),
         recovery="recovery.patch" if (this.folder / "recovery.patch").exists() else None,
     )
-    identity = attempt.identity
-    adapter = adapter_of(identity.harness)
     record_trajectory(
-        adapter,
+        adapter_of(attempt.identity.harness),
         folder=this.folder,
-        identity=identity,
-        version=adapter.version(identity.command),
+        identity=attempt.identity,
+        version=bench.harness_version,
         instruction=instruction(attempt.task),
     )
     this.end(outcome, facts, because=because)

@@ -73,6 +73,7 @@ def _run(
         others=run.shown,
         stop=lambda: "cancelled" if cancelled() else None,
         tick=lambda _: this.beat(),
+        started=lambda mark: this.say("started", mark=mark),
     )
 
 

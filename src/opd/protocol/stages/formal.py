@@ -4,7 +4,7 @@
       retry-order.json       of a further try: after which one, and by which rule
       isolation.json         what the sandbox was seen to prevent, just before
       checkout/              base + patch, and what the program made of it
-      output/checkpoints/    what the program wrote there
+        checkpoints/         what it wrote there
       stdout.log stderr.log  what it printed: for people, nothing is decided by it
       opened-files.jsonl     which files it really opened, where the kernel tells
       outcome.json
@@ -13,6 +13,7 @@ Nothing of exploration but the patch is to be had here, and nothing of an earlie
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from opd.protocol import artifacts, devices, filesystems
@@ -20,11 +21,13 @@ from opd.protocol.attempt import OUTCOME, Attempt, Place
 from opd.protocol.causes import classify, read_claim
 from opd.protocol.clock import Deadline, now
 from opd.protocol.creating import base_of
+from opd.protocol.declared import declared_places
 from opd.protocol.evidence import Evidence as Standing
 from opd.protocol.inputs import changed, locked
 from opd.protocol.isolation import record_isolation
 from opd.protocol.lease import Holder
 from opd.protocol.machine import Machine
+from opd.protocol.openings.recording import recording
 from opd.protocol.patch import checkout
 from opd.protocol.phases import WORKSPACE
 from opd.protocol.sandbox.ladder import new_mark
@@ -45,6 +48,7 @@ from opd.records.settings import read
 
 RUN = ("bash", "run.sh")
 ORDER = "retry-order.json"
+CHECKOUT = "checkout"
 SPARED_BYTES = 1 << 30  # of the disk
 _ENDINGS = {
     "ended": Ending.ENDED,
@@ -91,9 +95,7 @@ def replay(attempt: Attempt, holder: Holder, machine: Machine, *, cancelled: Cal
         if order is not None:
             write_json(this.folder / ORDER, order.resolved())
         record_isolation(machine, this.folder)
-        tree_sha256 = checkout(
-            patch, base_of(attempt), this.folder / "checkout", tree_sha256=submission.patched_sha256
-        )
+        tree_sha256 = checkout(patch, base_of(attempt), this.folder / CHECKOUT, tree_sha256=submission.patched_sha256)
         replayed = _Replay(attempt, this, machine)
         ended = replayed.supervised(cancelled)
         if sentences := changed(inputs):
@@ -111,11 +113,12 @@ class _Replay:
         self._inputs = locked(attempt)
         pattern = PurePosixPath(self._contract.artifacts.pattern)
         self._output_place = pattern.parent
-        self._output = this.folder / "output" / pattern.parent
-        self._output.mkdir(parents=True)
-        self._checkout = this.folder / "checkout"
+        self._checkout = this.folder / CHECKOUT
+        self._output = self._checkout / pattern.parent
+        self._output.mkdir(parents=True, exist_ok=True)
         self._devices: DeviceProbe | None = None
         self._storage = filesystems.look(self._output)
+        self._unexpected: tuple[str, ...] = ()
 
     def supervised(self, cancelled: Callable[[], bool]) -> Ended:
         """How it ended."""
@@ -125,8 +128,6 @@ class _Replay:
             contract=self._contract,
             inputs=self._inputs,
             checkout=self._checkout,
-            output=self._output,
-            output_place=self._output_place,
             gpus=self._machine.gpus,
         )
         mark = new_mark()
@@ -135,25 +136,33 @@ class _Replay:
         def tick(_: Sample) -> None:
             this.beat()
 
-        return supervise(
-            self._machine.rung.command(view, RUN, mark=mark),
-            deadline=Deadline(this.watch, seconds=this.watch.active_seconds + budgets.formal_seconds),
-            grace_seconds=min(30.0, budgets.reserve_seconds / 2),
-            out=this.folder / "stdout.log",
-            err=this.folder / "stderr.log",
-            stop=lambda: "by the operator" if cancelled() else None,
-            tick=tick,
-            watch=Watch(
-                folders=(self._checkout, self._output),
-                folder_bytes=self._contract.needs.disk_bytes,
-                free_bytes=SPARED_BYTES,
-            ),
-        )
+        launch = self._machine.rung.command(view, RUN, mark=mark)
+        places = declared_places(
+            self._contract, self._inputs, view,
+            attempt=self._attempt.folder, checkout=self._checkout, output=self._output_place,
+        )  # fmt: skip
+        with recording(this.folder, places, mark=mark) as seen:
+            ended = supervise(
+                replace(launch, argv=tuple(seen.wrapped(launch.argv))),
+                deadline=Deadline(this.watch, seconds=this.watch.active_seconds + budgets.formal_seconds),
+                grace_seconds=min(30.0, budgets.reserve_seconds / 2),
+                out=this.folder / "stdout.log",
+                err=this.folder / "stderr.log",
+                stop=lambda: "by the operator" if cancelled() else None,
+                tick=tick,
+                watch=Watch(
+                    folders=(self._checkout,),
+                    folder_bytes=self._contract.needs.disk_bytes,
+                    free_bytes=SPARED_BYTES,
+                ),
+            )
+        self._unexpected = seen.opened().unexpected
+        return ended
 
     def close(self, ended: Ended, *, submission: Submission, checkout_sha256: str) -> None:
         """The outcome: completed, or whose failure it was."""
         rule = self._contract.artifacts
-        found = artifacts.find(self._this.folder / "output", pattern=rule.pattern, most=rule.most)
+        found = artifacts.find(self._checkout, pattern=rule.pattern, most=rule.most)
         claim, claim_fault = self._claim()
         cause = classify(self._evidence(ended, found, claim, claim_fault))
         outcome = _OUTCOMES[cause.verdict]
@@ -173,15 +182,19 @@ class _Replay:
             artifacts=self._artifacts(found) if outcome in _LEAVES_ARTIFACTS else (),
             passed_over=found.passed_over,
             left_processes=tuple(life.command for life in ended.left_processes),
+            unexpected_files=self._unexpected,
             cause=cause,
         )
         because = None if cause.verdict is Verdict.NONE else cause.because[0]
         self._this.end(outcome, facts, because=because)
 
     def _artifacts(self, found: Found) -> tuple[Artifact, ...]:
-        root = self._this.folder / "output"
         return tuple(
-            Artifact(step=one.step, folder=f"output/{one.folder}", sha256=artifacts.sha256_of(root / one.folder))
+            Artifact(
+                step=one.step,
+                folder=f"{CHECKOUT}/{one.folder}",
+                sha256=artifacts.sha256_of(self._checkout / one.folder),
+            )
             for one in found.checkpoints
         )
 

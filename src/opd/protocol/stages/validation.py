@@ -98,6 +98,7 @@ def _load(
         others={PurePosixPath(STUDENT): inputs.path("student")},
         stop=lambda: "cancelled" if cancelled() else None,
         tick=lambda _: this.beat(),
+        started=lambda mark: this.say("started", mark=mark),
     )
     if ended.reason == "stopped":
         raise KeyboardInterrupt
