@@ -1,15 +1,20 @@
 """A formal try, really run in the best sandbox of this machine, with candidates of every kind."""
 
 import json
+import os
 import time
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
 import opd
 from opd.protocol.processes import command_of, numbers
+from opd.protocol.sandbox.view import Mount, View
+from opd.protocol.stages import formal as stage
+from opd.protocol.verify import verify
 from opd.records.attempts import Replayed
 from opd.records.causes import Verdict
 from opd.records.errors import AnswerIsNo
@@ -207,3 +212,42 @@ def test_an_operators_stop_is_an_interruption_and_orders_a_further_try_of_the_sa
     assert is_sealed(toy.file("formal/attempt-001"))
     assert faults(toy.file("formal/attempt-001")) == ()
     assert toy.status.contradictions == ()
+
+
+def _broken_disk(broken: pytest.MonkeyPatch, faults: Any) -> None:
+    """The candidate's writes to its second checkpoint fail with errno 70, and so do the writes of our own probe."""
+    for name, value in faults(".opd-probe-", call="write", errno=70).items():
+        broken.setenv(name, value)
+    inside = {
+        name: value for name, value in faults("checkpoint-10", call="write", errno=70).items() if "FAULT" in name
+    }
+    library = os.environ["LD_PRELOAD"]
+    as_it_is = stage.candidate_view
+
+    def failing(**given: Any) -> View:
+        view = as_it_is(**given)
+        mount = Mount(source=Path(library), target=PurePosixPath(library))
+        environment = {**view.environment, **inside, "LD_PRELOAD": library}
+        return replace(view, mounts=(*view.mounts, mount), environment=environment)
+
+    broken.setattr(stage, "candidate_view", failing)
+
+
+def test_a_storage_failure_that_our_own_write_meets_too_orders_a_further_try_and_the_first_stays(
+    toy: Any, faults: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Acceptance: errno 70 at a checkpoint's write gives attempt-002, with attempt-001 intact and verified (H14)."""
+    toy.submit(run(f"{TRAINS.strip()} || {{ echo '{json.dumps(CLAIM)}' > checkpoints/failure.json; exit 1; }}\n"))
+    with monkeypatch.context() as broken:
+        _broken_disk(broken, faults)
+        first, formal = toy.replay()
+    assert "[Errno 70]" in toy.file("formal/attempt-001/stderr.log").read_text(), "the disk failed"
+    assert (first.outcome, formal.cause.verdict) == (Replayed.INFRA_FAILED, Verdict.SHARED_FS)
+    assert formal.artifacts == (), "nothing of it is a result"
+    second, formal = toy.replay()
+    assert (second.outcome, [one.step for one in formal.artifacts]) == (Replayed.COMPLETED, [9, 10, 100])
+    order = json.loads(toy.file("formal/attempt-002/retry-order.json").read_text())
+    assert (order["after"], order["outcome"]) == ("formal/attempt-001", "infra_failed")
+    assert order["rule"].startswith("shared_fs ")
+    assert is_sealed(toy.file("formal/attempt-001"))
+    assert verify(toy.attempt).faults == ()
