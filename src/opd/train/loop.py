@@ -1,7 +1,7 @@
 """The loop: rows → prompts → rollouts → scores → update → checkpoint → metrics, top to bottom."""
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -64,16 +64,7 @@ def train(
         budget.stepped(phases.total())
         cause = budget.cause(step, last_step=last_step) or (StopCause.INTERRUPTED if interrupted() else None)
         with phases.phase("save"):
-            line = step_metrics(
-                step,
-                stats,
-                scored,
-                stop_ids=parts.student.stop_ids,
-                graded=parts.reward is not None,
-                rows_seen=len(seen),
-                phases=phases,
-                device=parts.device,
-            )
+            line = step_metrics(step, stats, scored, parts=parts, rows_seen=len(seen), phases=phases)
             line = archive.keep(line, scored, ends=cause is not None)
         budget.saved(phases.seconds["save"])
         metrics = line.model_copy(update={"seconds": phases.with_total()})
@@ -87,18 +78,16 @@ def step_metrics(
     stats: UpdateStats,
     scored: Sequence[ScoredRollout],
     *,
-    stop_ids: Collection[int],
-    graded: bool,
+    parts: Parts,
     rows_seen: int,
     phases: Phases,
-    device: str,
 ) -> StepMetrics:
-    """The line of a step, without its warnings; `graded`: there is a task reward."""
+    """The line of a step, without its warnings."""
     objective = dict(stats.objective)
     rollouts = [one.rollout for one in scored]
     rewards = [one.reward for one in scored if one.reward is not None]
     ungraded = len(scored) - len(rewards)
-    at_edges = edges(scored, stop_ids=stop_ids)
+    at_edges = edges(scored, stop_ids=parts.student.stop_ids)
     return StepMetrics(
         step=step,
         loss=stats.loss,
@@ -115,10 +104,10 @@ def step_metrics(
         rows_seen=rows_seen,
         gap=stats.gap,
         objective=objective,
-        peak_bytes=peak_bytes(device),
+        peak_bytes=peak_bytes(parts.device),
         seconds=phases.with_total(),
         reward=fmean(rewards) if rewards else None,
-        ungraded=ungraded if graded else None,
+        ungraded=ungraded if parts.reward is not None else None,
         first_token_kl=at_edges.first_token_kl,
         first_token_distance=at_edges.first_token_distance,
         eos_teacher_logp=at_edges.eos_teacher_logp,
