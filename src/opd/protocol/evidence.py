@@ -172,7 +172,7 @@ class Evidence:
             liveness=liveness,
             receipt=receipt,
             receipt_sha256=sha256(place.folder / RECEIPT),
-            outcome=self._as_ruled(place, receipt.outcome),
+            outcome=self._as_ruled(place, receipt),
         )
 
     def _liveness(self, place: Place, *, sealed: bool) -> Liveness:
@@ -188,11 +188,15 @@ class Evidence:
             return Liveness.DAMAGED
         return Liveness.DAMAGED if (place.folder / COMPLETE).exists() and not sealed else Liveness.UNMARKED
 
-    def _as_ruled(self, place: Place, outcome: str) -> str:
+    def _as_ruled(self, place: Place, receipt: Receipt) -> str:
+        """The outcome as it counts: what a candidate left whole before it failed counts, as without a ruling."""
         ruling = self.ruling_on(place.name)
-        if outcome != Replayed.AMBIGUOUS or ruling is None:
-            return outcome
-        return Replayed.INFRA_FAILED if ruling.verdict == "infrastructure" else Replayed.FAILED_CANDIDATE
+        if receipt.outcome != Replayed.AMBIGUOUS or ruling is None:
+            return receipt.outcome
+        if ruling.verdict == "infrastructure":
+            return Replayed.INFRA_FAILED
+        left = _facts(Formal, place, receipt, OUTCOME)
+        return Replayed.COMPLETED if left and left.artifacts else Replayed.FAILED_CANDIDATE
 
 
 def _read_log(attempt: Attempt) -> Log:

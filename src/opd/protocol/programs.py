@@ -11,6 +11,7 @@ from opd.protocol.sandbox.view import Word
 from opd.protocol.supervise import Ended, supervise
 from opd.protocol.usage import Sample
 from opd.protocol.views import judge_view
+from opd.protocol.words import one_line
 from opd.records.tasks import Contract
 
 GRACE_SECONDS = 5.0
@@ -67,4 +68,4 @@ def last_words(logs: Path) -> str:
         lines = (logs / "stderr.log").read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
         return ""
-    return next((line.strip()[:_SAID] for line in reversed(lines) if line.strip()), "")
+    return next((said for line in reversed(lines) if (said := one_line(line, most=_SAID))), "")

@@ -20,6 +20,8 @@ from opd.protocol.attempt import OUTCOME, Attempt, Place
 from opd.protocol.clock import Stopwatch, now
 from opd.protocol.events import Event
 from opd.protocol.lease import Holder
+from opd.protocol.taming import tame
+from opd.protocol.words import one_line
 from opd.records.attempts import Replayed, Stage
 from opd.records.errors import AnswerIsNo
 from opd.records.failures import chain
@@ -68,6 +70,8 @@ class Try:
 
     def seal(self) -> Receipt:
         """The receipt, after the folder stands under its own name."""
+        if removed := tame(self.folder) if self.folder.is_dir() else ():
+            self.say("removed", why="too deep, or too long to be named", paths=list(removed[:20]), count=len(removed))
         assert self.outcome is not None, f"{self.place.name} has not ended"
         ended = now()
         receipt = seal(
@@ -203,4 +207,4 @@ def _end_by(this: Try, error: BaseException) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+    return one_line(f"{type(error).__name__}: {error}", most=500)

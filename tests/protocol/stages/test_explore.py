@@ -242,3 +242,31 @@ def test_the_operator_ends_an_exploration_and_it_is_named_so(new_toy: Callable[.
     receipt, _ = toy.explore(cancelled=lambda: True)
     assert (receipt.outcome, receipt.because) == (Explored.CANCELLED, "by the operator")
     assert [place.number for place in toy.attempt.places(Stage.EXPLORE)] == [1]
+
+
+def test_at_the_deadline_a_measurement_that_is_under_way_ends_and_is_sealed(new_toy: Callable[..., Any]) -> None:
+    script = "mkdir -p $RUNS/a; cp -L $STUDENT_MODEL/* $RUNS/a/; fast-eval $RUNS/a"
+    toy = new_toy(script, explore_seconds=4)
+    receipt, facts = toy.explore()
+    assert receipt.outcome == Explored.DEADLINE
+    assert facts.proxies == 1
+    outcome = json.loads(toy.file("explore/attempt-001/proxy/001/outcome.json").read_text())
+    assert outcome["mean"] is None
+    assert outcome["missing"].startswith("the evaluation ended by ")
+    assert faults(toy.file("explore/attempt-001")) == () == faults(toy.file("explore/attempt-001/proxy/001"))
+
+
+def test_words_of_an_explorer_reach_a_terminal_without_control_characters(new_toy: Callable[..., Any]) -> None:
+    toy = new_toy("no-candidate --because $'red \\e[31m\\nline'", explore_seconds=30)
+    receipt, _ = toy.explore()
+    assert receipt.because == "red [31m line"
+
+
+def test_a_tree_that_no_path_can_name_does_not_keep_a_try_from_being_sealed(new_toy: Callable[..., Any]) -> None:
+    dig = "import os\nfor _ in range(2000):\n    os.mkdir('d')\n    os.chdir('d')\n"
+    toy = new_toy(
+        f'cd $RUNS; python3 -c "{dig}"; mkdir closed; chmod 0 closed; no-candidate --because x', explore_seconds=60
+    )
+    receipt, _ = toy.explore()
+    assert receipt.outcome == Explored.NO_CANDIDATE
+    assert faults(toy.file("explore/attempt-001")) == ()

@@ -132,6 +132,8 @@ class Bench:
             stack.enter_context(self._record.open())
             stack.enter_context(self.ledger.open())
             stack.enter_context(self._desk.open(self.state / "desk"))
+            stack.callback(self.proxies.close)
+            stack.callback(self.handing_in.close)  # first: it tells an evaluation to end
             yield
 
     def tick(self, sample: Sample) -> None:

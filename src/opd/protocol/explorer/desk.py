@@ -20,6 +20,8 @@ from opd.records.errors import OpdError
 from opd.records.files import append_lines
 
 _LONGEST_QUESTION = 1 << 16  # bytes
+_MOST_AT_ONCE = 32  # questions
+_MOST_QUESTIONS = 100_000  # of one exploration: its record fills no disk
 _LONGEST_SAID, _MOST_SAID = 4_000, 200  # characters and lines of an answer that the record keeps
 _CREDENTIALS = struct.Struct("3i")
 
@@ -45,9 +47,14 @@ class Desk:
         self._answers = answers
         self._log = log
         self._writing = threading.Lock()
+        self._asked = 0
 
     def answer(self, question: Question, say: Say) -> int:
         """The exit code of the command; what it says goes to `say`. A refusal is said like anything else."""
+        self._asked += 1
+        if self._asked > _MOST_QUESTIONS:
+            say(f"{_MOST_QUESTIONS:,} questions were answered; no more are in this exploration")
+            return 1
         began = now()
         said: list[str] = []
 
@@ -98,13 +105,30 @@ class Desk:
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """At most so many questions at once: an explorer that asks without end takes no memory of ours."""
+
     daemon_threads = True
     block_on_close = False  # an evaluation that is under way ends with the exploration, not the other way round
     request_queue_size = 64
 
     def __init__(self, path: str, desk: Desk) -> None:
         self.desk = desk
+        self._free = threading.BoundedSemaphore(_MOST_AT_ONCE)
         super().__init__(path, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answered by a thread; while all are busy, hung up on."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """The thread of one question."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         """An explorer that went away in the middle of an answer is no error of ours."""
@@ -114,6 +138,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 class _Handler(socketserver.StreamRequestHandler):
     server: _Server
+    timeout = 30.0  # seconds for a question to arrive, and for a line of the answer to be taken
 
     def handle(self) -> None:
         line = self.rfile.readline(_LONGEST_QUESTION)
@@ -121,10 +146,11 @@ class _Handler(socketserver.StreamRequestHandler):
         code = 2 if question is None else self.server.desk.answer(question, self._say)
         if question is None:
             self._say("this is no question")
-        self._write({"exit": code})
+        with suppress(OSError):
+            self._write({"exit": code})
 
     def _say(self, text: str) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # who asked is gone; what was asked for is still done
+        with suppress(OSError):  # who asked is gone, or doesn't listen; what was asked for is still done
             self._write({"say": text})
 
     def _write(self, value: dict[str, Any]) -> None:

@@ -16,9 +16,12 @@ from opd.protocol.patch import apply, derive, prove
 from opd.protocol.refusals import Refusal, Rule
 from opd.protocol.source import Tree, changed_paths, digest_of
 from opd.protocol.surface import check
+from opd.protocol.words import one_line
 from opd.records.attempts import Explored, Submission
 from opd.records.errors import AskedWrongly
 from opd.records.tasks import Surface
+
+_LONGEST = 2_000  # characters of what an explorer says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +67,15 @@ class HandingIn:
         self._processes = processes
         self._accept = accept  # seals it
         self._one_at_a_time = Lock()
+        self._closed = False
         self.ending: Ending | None = None
         self.over = Event()
+
+    def close(self) -> None:
+        """Nothing more is taken; what is just being taken is waited for."""
+        with self._one_at_a_time:
+            self._closed = True
+            self.over.set()
 
     def submit(self, question: Question, say: Say) -> int:
         """0 when the workspace was accepted; 1 with every refusal, and nothing is over."""
@@ -85,8 +95,8 @@ class HandingIn:
                 return 1
             self._accept(candidate)
             self.ending = Ending(outcome=Explored.SUBMITTED, because=None, candidate=candidate)
-        say("accepted and sealed; the exploration ends now")
         self.over.set()
+        say("accepted and sealed; the exploration ends now")
         return 0
 
     def no_candidate(self, question: Question, say: Say) -> int:
@@ -96,9 +106,9 @@ class HandingIn:
             raise AskedWrongly("say why there is nothing to submit: --because TEXT")
         with self._one_at_a_time:
             self._refuse_second()
-            self.ending = Ending(outcome=Explored.NO_CANDIDATE, because=because.strip()[:2000])
-        say("noted; the exploration ends now")
+            self.ending = Ending(outcome=Explored.NO_CANDIDATE, because=one_line(because, most=_LONGEST))
         self.over.set()
+        say("noted; the exploration ends now")
         return 0
 
     def candidate(self, *, note: str | None) -> tuple[Candidate | None, tuple[Refusal, ...]]:
@@ -114,7 +124,7 @@ class HandingIn:
         submission = Submission(
             origin="explorer",
             explored_in=self._explored_in,
-            note=note[:2000] if isinstance(note, str) else None,
+            note=one_line(note, most=_LONGEST) if isinstance(note, str) else None,
             patch_sha256=hashlib.sha256(derived.patch).hexdigest(),
             patch_bytes=len(derived.patch),
             base_sha256=digest_of(self._base),
@@ -126,8 +136,10 @@ class HandingIn:
         return Candidate(patch=derived.patch, submission=submission), ()
 
     def _refuse_second(self) -> None:
-        if self.ending is not None:
-            raise AskedWrongly(f"the exploration is over: {self.ending.outcome}")
+        if self.ending is not None or self._closed:
+            raise AskedWrongly(
+                f"the exploration is over: {self.ending.outcome if self.ending else 'its time was up'}"
+            )
 
     def _asks_about_time(self, say: Say) -> bool:
         """Whether so much is left that the explorer has to say that it knows."""

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
+from threading import Lock
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
@@ -22,6 +23,7 @@ from opd.protocol.explorer.device import DeviceLock, DeviceTaken
 from opd.protocol.explorer.taking import take_over
 from opd.protocol.measures import read_score
 from opd.protocol.sealing import seal_record
+from opd.protocol.words import one_line
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import digest, tree, write_json
 from opd.records.receipts import Head, begin
@@ -84,8 +86,16 @@ class Proxies:
         self._watch = watch
         self._events = events
         self._made_from = made_from
+        self._at_work = Lock()
+        self._closed = False
         self.done: list[Proxy] = []
         self.evaluating = False
+
+    def close(self) -> None:
+        """Nothing more is measured; a measurement that is under way is waited for, and is told to end elsewhere."""
+        self._closed = True
+        with self._at_work:
+            pass
 
     @property
     def shortest_pipeline_seconds(self) -> float | None:
@@ -102,7 +112,9 @@ class Proxies:
         note = question.arguments.get("note")
         inside = PurePosixPath(question.folder) / named
         try:
-            with self._lock.alone("fast-eval"):
+            with self._at_work, self._lock.alone("fast-eval"):
+                if self._closed:
+                    raise AskedWrongly("the exploration is over")
                 return self._measured(inside, *self._on_host(inside), note if isinstance(note, str) else None, say)
         except DeviceTaken as taken:
             say(f"fast-eval: {taken} has the device; wait for it, or end it")
@@ -128,8 +140,8 @@ class Proxies:
             shutil.rmtree(model, ignore_errors=True)
         outcome = Proxy(
             number=number,
-            checkpoint=str(named),
-            note=note[:2000] if note else None,
+            checkpoint=one_line(str(named), most=1_000),
+            note=one_line(note, most=2_000) if note else None,
             sha256=sha256,
             benchmark=self._measure.benchmark,
             protocol_sha256=score.protocol_digest if score else None,

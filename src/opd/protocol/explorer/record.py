@@ -16,6 +16,7 @@ from opd.protocol.clock import now
 from opd.records.files import note_lines
 
 RECORD = "OPD_RECORD"  # the variable that says where the pipe is
+_LONGEST_LINE = 1 << 16
 LARGEST_BYTES = 64 << 20  # of commands.jsonl; an explorer that runs commands without end fills no disk
 
 # One write is whole in the pipe up to 4,096 bytes (PIPE_BUF), so that lines of several shells don't mix.
@@ -67,6 +68,8 @@ class Record:
 
     def _take(self, held: bytes) -> None:
         *lines, self._rest = (self._rest + held).split(b"\n")
+        if len(self._rest) > _LONGEST_LINE:  # no shell of ours writes one like it
+            lines, self._rest = [*lines, self._rest], b""
         if self._bytes > LARGEST_BYTES:
             self.lost_bytes += len(held)
             return

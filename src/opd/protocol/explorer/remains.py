@@ -7,6 +7,7 @@ exploration; their digests stay, and can be looked for.
 import shutil
 from pathlib import Path
 
+from opd.protocol.taming import tame
 from opd.records.files import append_lines
 from opd.records.trees import Kind, entries, meant
 
@@ -16,6 +17,7 @@ _WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", "
 
 def close(runs: Path, listing: Path) -> None:
     """`listing` has a line for everything that lay in `runs`; there only small files that are no weights are left."""
+    tame(runs)
     found = entries(runs)
     lines = []
     for one in found:

@@ -112,7 +112,7 @@ def _supervised(attempt: Attempt, this: Try, bench: Bench, machine: Machine, can
     return supervise(
         machine.rung.command(view, start.argv, mark=bench.mark),
         deadline=bench.deadline,
-        grace_seconds=GRACE_SECONDS,
+        grace_seconds=min(GRACE_SECONDS, bench.deadline.seconds / 20),
         out=logs / adapter.native,
         err=logs / "stderr.log",
         stop=stop,
