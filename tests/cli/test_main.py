@@ -89,7 +89,11 @@ def test_an_evaluation_that_is_asked_wrongly_leaves_no_score(
 
 @pytest.mark.parametrize(
     "arguments",
-    [TRAIN, ["evaluate", "arith_tiny", "--model", "opd:arith_tiny/student", "--quiet"], ["demo", "--quiet", "--no-attempt"]],
+    [
+        TRAIN,
+        ["evaluate", "arith_tiny", "--model", "opd:arith_tiny/student", "--quiet"],
+        ["demo", "--quiet", "--no-attempt"],
+    ],
 )
 @pytest.mark.parametrize("place", ["file/inside", "file", "link/inside", "x" * 300])
 def test_a_place_that_can_be_no_folder_is_refused_before_anything_is_loaded(

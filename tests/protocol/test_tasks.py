@@ -294,6 +294,9 @@ def test_run_sh_trains_by_nothing_but_the_five_variables(name, tmp_path):
     assert words[:6] == ["-m", "opd", "train", f"recipes/{name}.toml", "--out", "checkpoints"]
     sets = dict(word.split("=", 1) for word in words if "=" in word)
     assert sets.pop("data.sha256", contract.data.given_sha256) == contract.data.given_sha256
+    assert (
+        sets.pop("data.shuffle", "false") == "false"
+    )  # as the reference's launcher does; said in the recipe or here
     assert sets == {
         "student.model": "/inputs/student",
         "teacher.model": "/inputs/teacher",

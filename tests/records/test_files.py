@@ -180,7 +180,7 @@ def test_a_line_that_is_no_text_is_named_by_its_number(tmp_path, line, fault):
         files.write_text(tmp_path / "copy", json.loads('"\\ud83d"'))
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"a": "\\ud83d\\ude00"}\n' + line + b"\n")
-    lines = files.read_lines(path)
+    lines = files.read_lines(path, whole_text=True)
     assert next(lines) == {"a": "\N{GRINNING FACE}"}
     with pytest.raises(AskedWrongly, match=rf"rows\.jsonl, line 2 {fault}"):
         next(lines)

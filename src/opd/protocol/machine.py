@@ -20,9 +20,14 @@ class Machine:
         return self.sandbox.rung
 
     @property
+    def uuids(self) -> tuple[str, ...]:
+        """Of its GPUs."""
+        return tuple(filter(None, self.gpus[VISIBLE].split(",")))
+
+    @property
     def has_gpus(self) -> bool:
         """Whether any GPU is the attempt's."""
-        return bool(self.gpus[VISIBLE])
+        return bool(self.uuids)
 
 
 def without_gpus(sandbox: Chosen) -> Machine:

@@ -109,17 +109,17 @@ def note_lines(path: Path, values: Iterable[Mapping[str, Any]]) -> None:
         file.write(lines)
 
 
-def read_lines(path: Path, *, torn_end: bool = False) -> Iterator[dict[str, Any]]:
+def read_lines(path: Path, *, torn_end: bool = False, whole_text: bool = False) -> Iterator[dict[str, Any]]:
     """The objects of a JSON Lines file, in order; blank lines are passed over.
 
     With `torn_end` so is a last line without its end, as a crash leaves it. Any other damaged line is `AskedWrongly`
-    that names it.
+    that names it; with `whole_text` so is one that holds half of a character, which can be written to no file.
     """
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip() and (line.endswith(b"\n") or not torn_end):
-                    yield _object(line, place=f"{path}, line {number}")
+                    yield _object(line, place=f"{path}, line {number}", whole_text=whole_text)
     except FileNotFoundError:
         raise AskedWrongly(f"{path} does not exist") from None
     except IsADirectoryError as error:
@@ -206,12 +206,12 @@ def is_complete(folder: Path) -> bool:
     return mark.is_file() and all((folder / name).is_file() for name in read_json(mark)["files"])
 
 
-def _object(line: bytes, *, place: str) -> dict[str, Any]:
+def _object(line: bytes, *, place: str, whole_text: bool) -> dict[str, Any]:
     try:
         text = line.decode("utf-8")
         value = json.loads(text)
-        if _HALF in line.lower():
-            canonical_json(value).encode()  # half of a character can be written in JSON, and in no file of text
+        if whole_text and _HALF in line.lower():
+            canonical_json(value).encode()
     except UnicodeEncodeError as error:
         raise AskedWrongly(f"{place} holds half of a character ({error.object[error.start]!a}); mend it") from error
     except _NOT_JSON as error:

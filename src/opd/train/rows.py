@@ -14,7 +14,7 @@ PARQUET = ".parquet"
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a JSON Lines or parquet file."""
     if path.suffix != PARQUET:
-        yield from read_lines(path)
+        yield from read_lines(path, whole_text=True)
         return
     if not path.is_file():  # pyarrow would read a folder as one table
         raise AskedWrongly(f"{path} does not exist" if not path.exists() else f"{path} is not a parquet file")

@@ -98,14 +98,7 @@ class Bench:
             accept=accept,
         )
         self._record = Record(self.state / "record", this.folder / "commands.jsonl")
-        self.ledger = Ledger(
-            this.folder,
-            budget=self.state / "budget.json",
-            deadline=deadline,
-            evaluating=lambda: self.proxies.evaluating,
-            pipeline_seconds=lambda: self.proxies.shortest_pipeline_seconds,
-            living=lambda: marked(self.mark),
-        )
+        self.ledger = self._ledger(this.folder)
         self._desk = Desk(self._answers(contract.tools), log=this.folder / "desk.jsonl")
 
     @property
@@ -118,6 +111,17 @@ class Bench:
             RECORD: STATE / "record",
             "BASH_ENV": STATE / "record.sh",
         }
+
+    def _ledger(self, folder: Path) -> Ledger:
+        return Ledger(
+            folder,
+            budget=self.state / "budget.json",
+            deadline=self.deadline,
+            evaluating=lambda: self.proxies.evaluating,
+            pipeline_seconds=lambda: self.proxies.shortest_pipeline_seconds,
+            living=lambda: marked(self.mark),
+            gpus=self.machine.uuids,
+        )
 
     def _through(self) -> Through:
         """How a harness reaches its model: by a relay that shows the endpoint's socket as a server of its own."""

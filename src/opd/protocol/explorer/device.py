@@ -9,7 +9,7 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -97,10 +97,11 @@ class DeviceLock:
 
 
 class Gpus:
-    """What the driver says, once a second, by one program that stays; nothing where there is no driver."""
+    """What the driver says of the attempt's own GPUs, once a second; others are none of its business."""
 
-    def __init__(self) -> None:
-        self._program = shutil.which("nvidia-smi")
+    def __init__(self, uuids: Collection[str]) -> None:
+        self._uuids = uuids
+        self._program = shutil.which("nvidia-smi") if uuids else None
         self.now: tuple[Gpu, ...] = ()
 
     def look(self) -> tuple[Gpu, ...]:
@@ -109,7 +110,8 @@ class Gpus:
             return ()
         pids = self._pids()
         rows = self._ask(f"--query-gpu={_GPU_FIELDS}")
-        return tuple(_gpu(row, pids) for row in rows if len(row) == len(_GPU_FIELDS.split(",")))
+        whole = (_gpu(row, pids) for row in rows if len(row) == len(_GPU_FIELDS.split(",")))
+        return tuple(gpu for gpu in whole if gpu.uuid in self._uuids)
 
     def watch(self, over: Event, *, seconds: float = 1.0) -> None:
         """Keeps `now` fresh until `over`: a look takes a while, and the ledger must not wait for it."""

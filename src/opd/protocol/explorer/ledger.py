@@ -7,7 +7,7 @@ budget.json        shown to the explorer, renewed each second
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,6 +46,7 @@ class Ledger:
         evaluating: Callable[[], bool],
         pipeline_seconds: Callable[[], float | None],
         living: Callable[[], tuple[Life, ...]],
+        gpus: Collection[str],
     ) -> None:
         self._device, self._seen_file = folder / "device.jsonl", folder / "processes.jsonl"
         self._budget_file = budget
@@ -53,7 +54,7 @@ class Ledger:
         self._evaluating = evaluating
         self._pipeline_seconds = pipeline_seconds
         self._living = living
-        self._gpus = Gpus()
+        self._gpus = Gpus(gpus)
         self._known: set[tuple[int, int]] = set()
         self._before: Sample | None = None
         self._looked = 0.0
