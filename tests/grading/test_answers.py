@@ -158,3 +158,8 @@ def test_what_is_boxed_comes_out_as_it_stood_whenever_its_braces_match(inner):
     answer = extract(rf"thus \boxed{{{inner}}}")
     if matched and any(letter in inner for letter in "ab"):
         assert answer.text == inner[:end].lstrip()
+
+
+def test_a_gold_in_a_box_and_one_without_are_the_same() -> None:
+    """faults E71: taking the box off twice would make every answer wrong."""
+    assert text(r"so \boxed{5}") == unwrapped(r"\boxed{5}") == unwrapped("5") == "5"

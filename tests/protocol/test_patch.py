@@ -314,6 +314,7 @@ def test_a_patch_that_was_sent_as_text_with_cr_lf_is_refused_by_name(tmp_path, p
 
 
 def test_a_patch_that_lost_its_last_line_end_is_refused_by_name(patch):
+    """faults H30: bytes, one applier, no second way."""
     assert rules(patch.rstrip(b"\n")) == {Rule.TRANSPORT}
 
 

@@ -213,6 +213,7 @@ def test_a_daemon_ends_with_the_program_that_left_it(rung: Rung, lab: Lab) -> No
 
 
 def test_at_the_deadline_the_whole_tree_ends_deaf_or_not(rung: Rung, lab: Lab) -> None:
+    """faults H3: SIGTERM is ignored, and nothing lives on."""
     program = DAEMON + "\nsignal.signal(15, signal.SIG_IGN)\nwhile True: time.sleep(1)"
     alive: list[bool] = []
     started = time.monotonic()
@@ -333,6 +334,7 @@ def test_inside_a_namespace_the_keeper_can_not_be_killed_stopped_or_looked_into(
 
 
 def test_a_sandbox_that_is_killed_from_outside_is_lost_and_no_failure_of_the_program(best: Rung, lab: Lab) -> None:
+    """faults H5: a dead sandbox is no success and no failure of what ran in it."""
     mark = marked()
 
     def kill(sample: Sample) -> None:

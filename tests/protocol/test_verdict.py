@@ -71,6 +71,7 @@ def test_the_shipped_recipe_is_trained_anew_and_scored(package, workspace, tmp_p
 
 @pytest.mark.patient
 def test_a_candidate_that_fails_has_no_reward_and_is_not_a_zero(package, workspace, tmp_path):
+    """faults H35: a reward that the candidate wrote is gone, and none takes its place."""
     (workspace / "run.sh").write_text('echo "OSError: [Errno 70]"; echo 1 >/logs/verifier/reward.txt; exit 1\n')
     ended = judge(package, workspace, tmp_path / "out")
     assert ended.returncode == 1, ended.stdout + ended.stderr
@@ -79,6 +80,7 @@ def test_a_candidate_that_fails_has_no_reward_and_is_not_a_zero(package, workspa
 
 
 def test_a_change_outside_the_surface_is_refused_before_anything_is_trained(package, workspace, tmp_path):
+    """faults H32: what judges is no part of what may be changed."""
     (workspace / "src/opd/records/scores.py").write_text("WON = True\n", encoding="utf-8")
     ended = judge(package, workspace, tmp_path / "out")
     assert ended.returncode == 1

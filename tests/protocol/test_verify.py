@@ -83,6 +83,7 @@ def flips(path: Path) -> Iterator[int]:
 
 @pytest.mark.patient
 def test_one_flipped_byte_in_any_file_is_found(whole: Any) -> None:
+    """faults H23: names and times are not believed."""
     files = sorted(path for path in whole.folder.rglob("*") if path.is_file() and path.name != LOCK)
     assert len(files) > 40
     missed = []

@@ -200,12 +200,14 @@ def test_a_changed_input_stops_the_replay_before_it_begins(toy: Any, tmp_path: P
 
 
 def test_an_operators_stop_is_an_interruption_and_orders_a_further_try_of_the_same_patch(toy: Any) -> None:
-    toy.submit(run(f"test -e checkpoints/never || sleep 2\n{TRAINS}"))
-    first, _ = toy.replay(cancelled=lambda: True)
+    """faults H14, H20, H21: the first try stays, and nothing of it is in the tree of the second."""
+    toy.submit(run(f"echo mine > left\ntest -e checkpoints/never || sleep 2\n{TRAINS}"))
+    first, before = toy.replay(cancelled=lambda: True)
     assert first.outcome == Replayed.INTERRUPTED
     assert [str(one.stage) for one in toy.status.due] == ["formal"]
     second, formal = toy.replay()
     assert second.outcome == Replayed.COMPLETED
+    assert formal.checkout_sha256 == before.checkout_sha256
     order = json.loads(toy.file("formal/attempt-002/retry-order.json").read_text())
     assert (order["after"], order["by"], order["number"], order["most"]) == ("formal/attempt-001", "rule", 2, 3)
     assert order["patch_sha256"] == formal.patch_sha256

@@ -64,7 +64,7 @@ def _run(
     verifier = locked(attempt).path("verifier") if contract.final.judged else None
     run = evaluation(contract.final, verifier=verifier, workers=max(1, contract.needs.gpus))
     left = contract.budgets.final_seconds - this.before_seconds
-    return judge.run(
+    ended = judge.run(
         run.arguments,
         artifact=artifact,
         result=out,
@@ -75,13 +75,15 @@ def _run(
         tick=lambda _: this.beat(),
         started=lambda mark: this.say("started", mark=mark),
     )
+    evaluation(contract.final, verifier=verifier)  # the questions are still those that the task pins
+    return ended
 
 
 def _close(attempt: Attempt, this: Try, ended: Ended, *, step: int, artifact_sha256: str, out: Path) -> None:
     measure = attempt.task.contract.final
     missing = None
     if ended.reason == "stopped":
-        raise KeyboardInterrupt
+        raise AnswerIsNo(f"{this.place.name} was stopped; the same command goes on with it")
     if ended.reason == "deadline":
         missing = (
             f"it was not done after {attempt.task.contract.budgets.final_seconds:.0f} s, which is all that it has"

@@ -101,7 +101,7 @@ def _load(
         started=lambda mark: this.say("started", mark=mark),
     )
     if ended.reason == "stopped":
-        raise KeyboardInterrupt
+        raise AnswerIsNo(f"{this.place.name} was stopped; the same command goes on with it")
     if not (result / LOADED).is_file():
         return None, f"it did not load: the program ended by {ended.reason}, {last_words(this.folder)}".rstrip(", ")
     return validated(Loaded, read_json(result / LOADED), source=LOADED), None
