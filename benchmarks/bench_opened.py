@@ -15,9 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from opd.protocol.opened import How, Kind, Place, system_places
+from opd.protocol.openings.opened import How, Kind, Place, system_places
 from opd.protocol.openings.recording import recording
-from opd.protocol.processes import MARK
+from opd.protocol.supervision.processes import MARK
 from opd.records.errors import AskedWrongly
 
 TURNS = 3

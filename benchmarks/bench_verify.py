@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from opd.protocol.attempt import Attempt
-from opd.protocol.creating import Explorer, create
-from opd.protocol.lease import held
-from opd.protocol.tries import a_try
-from opd.protocol.verify import verify
+from opd.protocol.attempts.attempt import Attempt
+from opd.protocol.attempts.creating import Explorer, create
+from opd.protocol.attempts.lease import held
+from opd.protocol.attempts.tries import a_try
+from opd.protocol.attempts.verify import verify
 from opd.records.attempts import Replayed, Stage
 
 TURNS = 3

@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 import opd
-from opd.protocol import catalogue
-from opd.protocol.attempt import RULING, RUN, TASK_LOCK, Attempt, Place
+from opd.protocol.attempts.attempt import RULING, RUN, TASK_LOCK, Attempt, Place
+from opd.protocol.attempts.lease import Holder, held
+from opd.protocol.attempts.state import status
+from opd.protocol.attempts.tries import Try, a_try
 from opd.protocol.clock import now
 from opd.protocol.inputs import Fixed, Inputs, lock, measure
-from opd.protocol.lease import Holder, held
-from opd.protocol.source import SourceFile, digest_of
-from opd.protocol.state import status
-from opd.protocol.tries import Try, a_try
+from opd.protocol.packages import catalogue
+from opd.protocol.patches.source import SourceFile, digest_of
 from opd.records.attempts import (
     Artifact,
     Evaluated,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from opd.protocol import catalogue
-from opd.protocol.attempt import Attempt
+from opd.protocol.attempts.attempt import Attempt
 from opd.protocol.inputs import INPUTS_LOCK, changed, find, lock, locked
+from opd.protocol.packages import catalogue
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.tasks import Contract, DataInput
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from opd.protocol import catalogue
 from opd.protocol.measures import evaluation, read_score
+from opd.protocol.packages import catalogue
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import sha256
 from opd.records.tasks import Measure

@@ -12,9 +12,9 @@ from opd.cli.export import export
 from opd.cli.paths import UserPath
 
 if TYPE_CHECKING:
-    from opd.protocol.attempt import Attempt
-    from opd.protocol.lease import Holder
-    from opd.records.attempts import Status
+    from opd.protocol.attempts.attempt import Attempt
+    from opd.protocol.attempts.lease import Holder
+    from opd.records.attempts import Stage, Status
 
 _ATTEMPT = click.argument("folder", metavar="ATTEMPT", type=UserPath())
 _SANDBOX = click.option(
@@ -49,7 +49,7 @@ def new(
     inputs: tuple[str, ...],
 ) -> None:
     """Write down who attempts TASK, by which install it is judged, and every fixed input with its digest."""
-    from opd.protocol.creating import Explorer, create
+    from opd.protocol.attempts.creating import Explorer, create
     from opd.protocol.explorer.adapters import recognised
 
     harness, command = recognised(agent)
@@ -130,7 +130,7 @@ def evaluate(folder: Path, sandbox: str, quiet: bool) -> None:
 @click.option("--by", help="Who decides; the user of this machine by default.")
 def rule(folder: Path, about: str, verdict: str, because: str, by: str | None) -> None:
     """Decide whose failure TRY was, where the evidence leaves it open: formal/attempt-001."""
-    from opd.protocol.ruling import rule as decide
+    from opd.protocol.attempts.ruling import rule as decide
 
     with _at_work(folder) as (attempt, _):
         decide(attempt, about=about, verdict=verdict, because=because, by=by)
@@ -141,7 +141,7 @@ def rule(folder: Path, about: str, verdict: str, because: str, by: str | None) -
 @_ATTEMPT
 def resume(folder: Path) -> None:
     """After a crash: seal what was begun as what it is; `run` goes on from there."""
-    from opd.protocol.resuming import resume as seal
+    from opd.protocol.attempts.resuming import resume as seal
 
     with _at_work(folder) as (attempt, holder):
         seal(attempt, holder, say=click.echo)
@@ -153,9 +153,11 @@ def resume(folder: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def status(folder: Path, as_json: bool) -> None:
     """What the attempt has come to, worked out from its files. Exit 1 when they contradict each other."""
+    from opd.records.errors import AnswerIsNo
+
     here = _show(folder, as_json=as_json)
     if here.contradictions:
-        raise SystemExit(1)
+        raise AnswerIsNo(f"{folder} contradicts itself in {len(here.contradictions)} places; `verify` says more")
 
 
 @attempt.command()
@@ -164,13 +166,14 @@ def status(folder: Path, as_json: bool) -> None:
 @click.option("--head", help="Digest of the log's last line, as somebody else wrote it down.")
 def verify(folder: Path, as_json: bool, head: str | None) -> None:
     """Read every file again and hold it against its receipt, offline. Exit 1 when anything differs."""
-    from opd.protocol.attempt import Attempt
-    from opd.protocol.verify import verify as check
+    from opd.protocol.attempts.attempt import Attempt
+    from opd.protocol.attempts.verify import verify as check
+    from opd.records.errors import AnswerIsNo
 
     found = check(Attempt(folder), head=head)
     click.echo(json.dumps(found.resolved(), indent=2) if as_json else found.text())
     if not found.holds:
-        raise SystemExit(1)
+        raise AnswerIsNo(f"{folder} does not hold")
 
 
 attempt.add_command(export)
@@ -178,7 +181,7 @@ attempt.add_command(export)
 
 def _run(folder: Path, sandbox: str, *, stages: tuple[str, ...] | None, quiet: bool) -> None:
     from opd.cli.interrupt import Interrupt
-    from opd.protocol.running import run as run_due
+    from opd.protocol.attempts.running import run as run_due
     from opd.protocol.sandbox.ladder import climb
     from opd.records.attempts import Stage
     from opd.records.errors import AnswerIsNo
@@ -189,6 +192,7 @@ def _run(folder: Path, sandbox: str, *, stages: tuple[str, ...] | None, quiet: b
 
     wanted = tuple(Stage) if stages is None else tuple(Stage(stage) for stage in stages)
     with _at_work(folder) as (attempt, holder), Interrupt(unit="stage") as interrupt:
+        _refuse_not_due(attempt, wanted)
         chosen = climb(sandbox)
         say(f"sandbox: {chosen.rung.name}")
         here = run_due(attempt, holder, chosen, stages=wanted, say=say, cancelled=interrupt.asked)
@@ -199,9 +203,19 @@ def _run(folder: Path, sandbox: str, *, stages: tuple[str, ...] | None, quiet: b
         raise AnswerIsNo(here.missing or here.waits_for or "there is no result")
 
 
+def _refuse_not_due(attempt: "Attempt", wanted: "tuple[Stage, ...]") -> None:
+    """Nothing, where something of these stages is due, or was done; else why not, as `AnswerIsNo`."""
+    from opd.protocol.attempts.state import status as work_out
+    from opd.records.errors import AnswerIsNo
+
+    here = work_out(attempt)
+    if not any(due.stage in wanted for due in here.due) and not any(one.stage in wanted for one in here.tries):
+        raise AnswerIsNo(f"nothing is due of {', '.join(wanted)}: {here.waits_for or here.missing}")
+
+
 def _show(folder: Path, *, as_json: bool = False) -> "Status":
-    from opd.protocol.attempt import Attempt
-    from opd.protocol.state import status as work_out
+    from opd.protocol.attempts.attempt import Attempt
+    from opd.protocol.attempts.state import status as work_out
 
     here = work_out(Attempt(folder))
     click.echo(json.dumps(here.resolved(), indent=2) if as_json else _table(here))
@@ -233,8 +247,8 @@ def _closing(here: "Status") -> str:
 
 @contextmanager
 def _at_work(folder: Path) -> "Iterator[tuple[Attempt, Holder]]":
-    from opd.protocol.attempt import Attempt
-    from opd.protocol.lease import held
+    from opd.protocol.attempts.attempt import Attempt
+    from opd.protocol.attempts.lease import held
 
     attempt = Attempt(folder)
     with held(attempt.folder) as holder:

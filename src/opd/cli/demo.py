@@ -104,9 +104,9 @@ class _Demo:
 
     def attempt(self) -> None:
         """The whole protocol, with an explorer that is a script."""
-        from opd.protocol.creating import Explorer, create
-        from opd.protocol.lease import held
-        from opd.protocol.running import run
+        from opd.protocol.attempts.creating import Explorer, create
+        from opd.protocol.attempts.lease import held
+        from opd.protocol.attempts.running import run
         from opd.protocol.sandbox.ladder import climb
         from opd.records.errors import AnswerIsNo
         from opd.records.places import locate

@@ -17,7 +17,7 @@ def export(folder: Path, out: Path) -> None:
     Refused, with file and variable, where anything of it holds the value of a variable of this shell that is named
     like a key, a token or a password.
     """
-    from opd.protocol.attempt import Attempt
+    from opd.protocol.attempts.attempt import Attempt
     from opd.protocol.harbor.job import JOB
     from opd.protocol.harbor.job import export as write
     from opd.protocol.harbor.secrets import secrets_of

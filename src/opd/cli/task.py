@@ -8,8 +8,8 @@ import click
 from opd.cli.paths import UserPath
 
 if TYPE_CHECKING:
-    from opd.protocol.explain.explanation import Explanation
-    from opd.protocol.lint.findings import Finding
+    from opd.protocol.packages.explain.explanation import Explanation
+    from opd.protocol.packages.lint.findings import Finding
 
 _NAME_WIDTH = 24
 
@@ -22,7 +22,7 @@ def task() -> None:
 @task.command("list")
 def list_tasks() -> None:
     """The tasks that ship, with what each is about."""
-    from opd.protocol.catalogue import find, names
+    from opd.protocol.packages.catalogue import find, names
 
     for name in names():
         click.echo(f"{name:{_NAME_WIDTH}}{find(name)[0].task.description}")
@@ -37,8 +37,8 @@ def show(name: str, as_json: bool) -> None:
     TASK is the name of one that ships, or a folder: of a task of ours, of a package of the public AI4AI-Bench layout,
     or of any Harbor task. Nothing in the folder is run.
     """
-    from opd.protocol.catalogue import place
-    from opd.protocol.explain.folder import explain
+    from opd.protocol.packages.catalogue import place
+    from opd.protocol.packages.explain.folder import explain
 
     explanation = explain(place(name))
     click.echo(explanation.model_dump_json(indent=2) if as_json else _laid_out(explanation))
@@ -55,8 +55,8 @@ def lint(name: str, data: Path | None, as_json: bool) -> None:
     package is rendered again, and every file that differs is named.
     """
     from opd.evaluate import benchmark
-    from opd.protocol.catalogue import place
-    from opd.protocol.lint.check import check
+    from opd.protocol.packages.catalogue import place
+    from opd.protocol.packages.lint.check import check
     from opd.records.errors import AnswerIsNo
 
     folder = place(name)
@@ -79,8 +79,8 @@ def lint(name: str, data: Path | None, as_json: bool) -> None:
 @click.option("--out", required=True, type=UserPath(), help="Folder of the package; a new one.")
 def build(name: str, out: Path) -> None:
     """Render TASK, a name or a folder, to a package that Harbor can read; the same task gives the same bytes."""
-    from opd.protocol.catalogue import find
-    from opd.protocol.package import build as render
+    from opd.protocol.packages.catalogue import find
+    from opd.protocol.packages.package import build as render
 
     digest = render(*find(name), out)
     click.echo(f"{out}\ndigest {digest}")
@@ -92,7 +92,7 @@ def build(name: str, out: Path) -> None:
 @click.option("--out", type=UserPath(), help="Folder of the new task; by default the name.")
 def new(name: str, source: str, out: Path | None) -> None:
     """Begin a task as a copy of another one under a name of its own."""
-    from opd.protocol.catalogue import begin, place
+    from opd.protocol.packages.catalogue import begin, place
 
     folder = begin(name, like=place(source), out=out or Path(name.rpartition("/")[2]))
     click.echo(f"{folder}/task.toml is yours to change; `opd task lint {folder}` says what is wrong with it")

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from opd.protocol.processes import command_of
+from opd.protocol.supervision.processes import command_of
 from opd.records.errors import OpdError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -7,8 +7,8 @@ inputs/train.jsonl    where the task leaves rows out: a file of nothing but the 
 from collections.abc import Mapping
 from pathlib import Path
 
-from opd.protocol.attempt import Attempt
-from opd.protocol.problems import choose
+from opd.protocol.attempts.attempt import Attempt
+from opd.protocol.packages.problems import choose
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import digest, read_json, sha256, tree, write_json
 from opd.records.places import SHIPPED, locate

@@ -8,8 +8,8 @@ from opd.protocol.install import check_install, program
 from opd.protocol.machine import Machine
 from opd.protocol.sandbox.ladder import new_mark
 from opd.protocol.sandbox.view import Word
-from opd.protocol.supervise import Ended, supervise
-from opd.protocol.usage import Sample
+from opd.protocol.supervision.supervise import Ended, supervise
+from opd.protocol.supervision.usage import Sample
 from opd.protocol.views import judge_view
 from opd.protocol.words import one_line
 from opd.records.tasks import Contract

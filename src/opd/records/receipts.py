@@ -30,7 +30,7 @@ _WRITE_BITS = 0o222
 
 
 class Head(Settings):
-    """Where the attempt's log ended at some time; see `opd.protocol.events`."""
+    """Where the attempt's log ended at some time; see `opd.protocol.attempts.events`."""
 
     seq: int
     sha256: str

@@ -12,7 +12,7 @@ import pytest
 from safetensors import SafetensorError, safe_open
 
 from opd.protocol.checkpoints.safetensors import INDEX, LARGEST_HEADER, open_weights, read_header
-from opd.protocol.strangers import Strange, opened
+from opd.protocol.checkpoints.strangers import Strange, opened
 from opd.records.checkpoints import Rule
 from opd.records.places import locate
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from opd.protocol.catalogue import find
 from opd.protocol.explorer import endpoint
 from opd.protocol.explorer.adapters import Through, adapter_of, check_reachable, names, recognised
+from opd.protocol.packages.catalogue import find
 from opd.records.errors import AskedWrongly
 
 # How they are started

@@ -8,7 +8,7 @@ import pytest
 
 from opd.protocol.explorer.desk import Question
 from opd.protocol.explorer.handing_in import Candidate, HandingIn
-from opd.protocol.source import SourceFile, write
+from opd.protocol.patches.source import SourceFile, write
 from opd.records.attempts import Explored
 from opd.records.errors import AskedWrongly
 from opd.records.tasks import Surface

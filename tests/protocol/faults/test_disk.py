@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from opd.protocol import filesystems
-from opd.protocol.causes import classify, read_claim
-from opd.protocol.filesystems import probe
-from opd.protocol.strangers import opened
+from opd.protocol.checkpoints.strangers import opened
+from opd.protocol.failures import filesystems
+from opd.protocol.failures.causes import classify, read_claim
+from opd.protocol.failures.filesystems import probe
 from opd.records.causes import Ending, Evidence, Verdict
 
 Faults = Callable[..., dict[str, str]]

@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import opd
-from opd.protocol import catalogue
 from opd.protocol.harbor.ground import TIMED_OUT, Ground, input_mounts, start_tree, task_of
+from opd.protocol.packages import catalogue
 from opd.protocol.sandbox.ladder import climb
 from opd.protocol.sandbox.view import Mount
 from opd.records.errors import AnswerIsNo, AskedWrongly

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from opd.cli.export import export as command
-from opd.protocol import catalogue, package
-from opd.protocol.attempt import Attempt
+from opd.protocol.attempts.attempt import Attempt
 from opd.protocol.explorer.adapters import adapter_of
 from opd.protocol.explorer.trajectory import record_trajectory
 from opd.protocol.harbor import trial
 from opd.protocol.harbor.job import JOB, export
-from opd.protocol.source import digest_of
+from opd.protocol.packages import catalogue, package
+from opd.protocol.patches.source import digest_of
 from opd.records.attempts import Explored, Replayed, Validated
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import sha256, write_json

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from opd.protocol import processes
 from opd.protocol.sandbox import cgroups
 from opd.protocol.sandbox.cgroups import Tree, _tree
 from opd.protocol.sandbox.ladder import new_mark
 from opd.protocol.sandbox.view import Limits
+from opd.protocol.supervision import processes
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from opd.protocol.clock import Deadline, Stopwatch
 from opd.protocol.sandbox import ladder
 from opd.protocol.sandbox.containers import Container
 from opd.protocol.sandbox.view import Limits, Mount, View
-from opd.protocol.supervise import supervise
+from opd.protocol.supervision.supervise import supervise
 from opd.records.errors import AskedWrongly
 
 P = PurePosixPath

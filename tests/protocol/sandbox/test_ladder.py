@@ -12,7 +12,7 @@ from opd.protocol.clock import Deadline, Stopwatch
 from opd.protocol.sandbox import ladder
 from opd.protocol.sandbox.ladder import BY_NAME, RUNGS, choose, climb, lacks
 from opd.protocol.sandbox.view import Guarantee, Mount, View, python_mounts
-from opd.protocol.supervise import supervise
+from opd.protocol.supervision.supervise import supervise
 from opd.records.errors import AskedWrongly
 
 SAYS_WHAT_IT_GETS = """

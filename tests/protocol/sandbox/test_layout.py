@@ -15,7 +15,7 @@ from opd.protocol.clock import Deadline, Stopwatch
 from opd.protocol.sandbox import ladder
 from opd.protocol.sandbox.layout import interpreter, layout
 from opd.protocol.sandbox.view import Mount, View, own_code, python_mounts
-from opd.protocol.supervise import supervise
+from opd.protocol.supervision.supervise import supervise
 
 P = PurePosixPath
 Run = Callable[..., str]

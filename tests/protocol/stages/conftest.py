@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from opd.protocol import catalogue
-from opd.protocol.attempt import OUTCOME, Attempt
-from opd.protocol.creating import Explorer, base_of, create
-from opd.protocol.lease import held
+from opd.protocol.attempts.attempt import OUTCOME, Attempt
+from opd.protocol.attempts.creating import Explorer, base_of, create
+from opd.protocol.attempts.lease import held
+from opd.protocol.attempts.state import status
 from opd.protocol.machine import without_gpus
-from opd.protocol.patch import derive
+from opd.protocol.packages import catalogue
+from opd.protocol.patches.patch import derive
+from opd.protocol.patches.source import write
 from opd.protocol.sandbox.ladder import Chosen, climb
-from opd.protocol.source import write
 from opd.protocol.stages.explore import explore
 from opd.protocol.stages.formal import replay
 from opd.protocol.stages.submission import submit_outside
-from opd.protocol.state import status
 from opd.records.attempts import Exploration, Formal, Status
 from opd.records.receipts import Receipt
 from opd.records.settings import read

@@ -1,6 +1,8 @@
 """Exploration, really run in the best sandbox of this machine, with explorers that are small scripts."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from opd.protocol.processes import command_of, numbers
+from opd.protocol.supervision.processes import command_of, marked, numbers
 from opd.records.attempts import Explored, Stage, Submission
 from opd.records.receipts import faults
 from opd.records.settings import read
@@ -235,6 +237,27 @@ def test_what_the_device_did_is_written_down_second_by_second(new_toy: Callable[
     assert any(line["cpu_share"] > 0.3 for line in seconds), "the loop was seen"
     assert any(line["cpu_share"] < 0.05 for line in seconds), "and the sleep"
     assert 4 <= facts.idle_seconds <= 17
+
+
+def test_a_sandbox_that_dies_is_the_machines_failure_and_another_exploration_is_due(
+    new_toy: Callable[..., Any], sandbox: Any
+) -> None:
+    """faults H5."""
+    if sandbox.rung.name not in {"bubblewrap", "unshare"}:
+        pytest.skip(f"the sandbox {sandbox.rung.name} has no first process that ends all others")
+    toy = new_toy("sleep 60", explore_seconds=60)
+
+    def kill_the_first_process() -> bool:
+        started = [event for event in toy.attempt.events.read() if event.kind == "started"]
+        for life in marked(started[-1].data["mark"]):
+            status = Path(f"/proc/{life.pid}/status").read_text()
+            os.kill(int(status.partition("PPid:")[2].split()[0]), signal.SIGKILL)
+            break
+        return False
+
+    receipt, _ = toy.explore(cancelled=kill_the_first_process)
+    assert receipt.outcome == Explored.INFRA_FAILED, receipt.because
+    assert [str(one.stage) for one in toy.status.due] == ["explore"]
 
 
 def test_the_operator_ends_an_exploration_and_it_is_named_so(new_toy: Callable[..., Any]) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 import opd
-from opd.protocol.processes import command_of, numbers
+from opd.protocol.attempts.verify import verify
+from opd.protocol.sandbox.ladder import climb
 from opd.protocol.sandbox.view import Mount, View
 from opd.protocol.stages import formal as stage
-from opd.protocol.verify import verify
+from opd.protocol.supervision.processes import command_of, numbers
 from opd.records.attempts import Replayed
 from opd.records.causes import Verdict
-from opd.records.errors import AnswerIsNo
+from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.receipts import faults, is_sealed
 
 TRAINS = "python3 -I train.py\n"
@@ -42,6 +43,23 @@ def test_the_base_itself_completes_and_its_three_greatest_checkpoints_count(toy:
     assert toy.status.state == "replayed"
     assert [one.name for one in toy.status.due] == ["step-000009", "step-000010", "step-000100"]
     assert toy.status.contradictions == ()
+
+
+@pytest.mark.parametrize("name", ["unshare", "landlock", "group"])
+def test_on_every_rung_the_same_checkpoints_come_of_it_and_the_receipt_says_which(toy: Any, name: str) -> None:
+    """On a rung without mounts every place lies elsewhere; the contract's variables say where."""
+    try:
+        toy.sandbox = climb(name)
+    except AskedWrongly as error:
+        pytest.skip(str(error))
+    toy.submit()
+    receipt, formal = toy.replay()
+    assert (receipt.outcome, formal.isolation) == (Replayed.COMPLETED, name), receipt.because
+    assert [one.step for one in formal.artifacts] == [9, 10, 100]
+    isolation = json.loads(toy.file("formal/attempt-001/isolation.json").read_text())
+    prevented = {probe["name"] for probe in isolation["probes"] if probe["outcome"] == "prevented"}
+    assert ("tcp" in prevented) is (name != "group")
+    assert set(isolation["refused"]) == set()
 
 
 def test_run_sh_gets_the_five_variables_and_nothing_of_the_callers(toy: Any, monkeypatch: pytest.MonkeyPatch) -> None:

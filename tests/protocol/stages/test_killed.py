@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from opd.protocol.processes import command_of, numbers
+from opd.protocol.supervision.processes import command_of, numbers
 
 OPD = [sys.executable, "-m", "opd"]
 ONE_STEP = "STEPS = (9, 10, 100)"

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from opd.protocol.strangers import Folder, Strange, parse_object, read_exactly, read_into
+from opd.protocol.checkpoints.strangers import Folder, Strange, parse_object, read_exactly, read_into
 from opd.records.checkpoints import Rule
 
 WEIGHTS = "model.safetensors"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from opd.protocol.strangers import Folder, Strange, read_exactly
+from opd.protocol.checkpoints.strangers import Folder, Strange, read_exactly
 from opd.records.checkpoints import Fault, Rule
 from opd.records.files import COMPLETE
 from opd.records.tasks import ArtifactRule, matches

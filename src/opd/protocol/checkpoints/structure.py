@@ -26,8 +26,8 @@ from opd.protocol.checkpoints.small_files import (
     marked,
     small_file_faults,
 )
+from opd.protocol.checkpoints.strangers import Folder, Strange, opened
 from opd.protocol.checkpoints.values import FLOATS, Beside, Seen, look
-from opd.protocol.strangers import Folder, Strange, opened
 from opd.records.checkpoints import Comparison, Fault, Rule, Structure
 from opd.records.errors import AskedWrongly
 from opd.records.files import COMPLETE

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
-from opd.protocol.attempt import Attempt
+from opd.protocol.attempts.attempt import Attempt
+from opd.protocol.attempts.tries import Try
 from opd.protocol.clock import Deadline
 from opd.protocol.explorer.adapters import Through, adapter_of
 from opd.protocol.explorer.desk import Answer, Desk, Question, Say
@@ -23,18 +24,17 @@ from opd.protocol.explorer.proxy import Proxies
 from opd.protocol.explorer.record import BASH_ENV, RECORD, Record
 from opd.protocol.explorer.tools import lay_out_commands
 from opd.protocol.inputs import locked
-from opd.protocol.instruction import instruction
 from opd.protocol.machine import Machine
 from opd.protocol.measures import evaluation
+from opd.protocol.packages.instruction import instruction
+from opd.protocol.patches.source import Tree
 from opd.protocol.phases import RUNS, STATE, WORKSPACE
-from opd.protocol.processes import marked
 from opd.protocol.programs import Judge, last_words
 from opd.protocol.sandbox.ladder import new_mark
 from opd.protocol.sandbox.layout import interpreter
 from opd.protocol.sandbox.view import Value
-from opd.protocol.source import Tree
-from opd.protocol.tries import Try
-from opd.protocol.usage import Sample
+from opd.protocol.supervision.processes import marked
+from opd.protocol.supervision.usage import Sample
 from opd.protocol.views import ENDPOINT
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_text

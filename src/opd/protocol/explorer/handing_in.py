@@ -12,10 +12,10 @@ from threading import Event, Lock
 
 from opd.protocol.explorer.desk import Question, Say
 from opd.protocol.explorer.proxy import Proxies
-from opd.protocol.patch import apply, derive, prove
-from opd.protocol.refusals import Refusal, Rule
-from opd.protocol.source import Tree, changed_paths, digest_of
-from opd.protocol.surface import check
+from opd.protocol.patches.patch import apply, derive, prove
+from opd.protocol.patches.refusals import Refusal, Rule
+from opd.protocol.patches.source import Tree, changed_paths, digest_of
+from opd.protocol.patches.surface import check
 from opd.protocol.words import one_line
 from opd.records.attempts import Explored, Submission
 from opd.records.errors import AskedWrongly

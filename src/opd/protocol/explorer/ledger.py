@@ -15,8 +15,8 @@ from pydantic import NonNegativeFloat
 
 from opd.protocol.clock import Deadline, now
 from opd.protocol.explorer.device import IDLE_SHARE, WINDOW_SECONDS, Gpus, Second
-from opd.protocol.processes import Life
-from opd.protocol.usage import Sample
+from opd.protocol.supervision.processes import Life
+from opd.protocol.supervision.usage import Sample
 from opd.records.files import note_lines
 from opd.records.settings import Settings
 

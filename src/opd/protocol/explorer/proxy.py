@@ -16,13 +16,13 @@ from threading import Lock
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
-from opd.protocol.attempt import OUTCOME
+from opd.protocol.attempts.attempt import OUTCOME
+from opd.protocol.attempts.sealing import seal_record
 from opd.protocol.clock import Stopwatch
 from opd.protocol.explorer.desk import Question, Say
 from opd.protocol.explorer.device import DeviceLock, DeviceTaken
 from opd.protocol.explorer.taking import take_over
 from opd.protocol.measures import read_score
-from opd.protocol.sealing import seal_record
 from opd.protocol.words import one_line
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import digest, tree, write_json

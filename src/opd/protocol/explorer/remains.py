@@ -7,7 +7,7 @@ exploration; their digests stay, and can be looked for.
 import shutil
 from pathlib import Path
 
-from opd.protocol.taming import tame
+from opd.protocol.attempts.taming import tame
 from opd.records.files import append_lines
 from opd.records.trees import Kind, entries, meant
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from opd.protocol.strangers import Folder, Strange, opened
+from opd.protocol.checkpoints.strangers import Folder, Strange, opened
 from opd.records.errors import AnswerIsNo
 
 MOST_FILES = 1000

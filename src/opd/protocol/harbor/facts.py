@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from opd.protocol.attempt import Attempt
+from opd.protocol.attempts.attempt import Attempt
+from opd.protocol.attempts.evidence import Evidence, Seen
+from opd.protocol.attempts.state import status
 from opd.protocol.clock import Instant
-from opd.protocol.evidence import Evidence, Seen
 from opd.protocol.explorer.adapters import adapter_of
 from opd.protocol.explorer.trajectory import ATIF, FOLDER
-from opd.protocol.state import status
 from opd.records.attempts import Identity, Stage, Status, Submission
 from opd.records.errors import AnswerIsNo
 from opd.records.receipts import Receipt

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from opd.protocol.catalogue import FILE, read_task, read_toml
 from opd.protocol.clock import Deadline, Stopwatch
 from opd.protocol.inputs import find
+from opd.protocol.packages.catalogue import FILE, read_task, read_toml
 from opd.protocol.phases import WORKSPACE, input_places
 from opd.protocol.sandbox.ladder import Rung, new_mark
 from opd.protocol.sandbox.view import Limits, Mount, View, own_code, python_mounts
-from opd.protocol.supervise import supervise
+from opd.protocol.supervision.supervise import supervise
 from opd.records.errors import AskedWrongly
 from opd.records.tasks import Task
 

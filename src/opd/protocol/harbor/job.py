@@ -19,12 +19,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from opd.protocol.attempt import OUTCOME, Attempt
+from opd.protocol.attempts.attempt import OUTCOME, Attempt
 from opd.protocol.clock import Instant, now
 from opd.protocol.harbor import attestations, crate, trial
 from opd.protocol.harbor.facts import PATCH, Facts, facts_of
 from opd.protocol.harbor.secrets import Content, check
-from opd.protocol.verdict import rewards
+from opd.protocol.packages.verdict import rewards
 from opd.records.attempts import Stage
 from opd.records.errors import AskedWrongly
 from opd.records.files import PARTIAL, check_writable

@@ -10,10 +10,10 @@ import hashlib
 from typing import Any
 from uuid import UUID, uuid5
 
-from opd.protocol.creating import base_of
+from opd.protocol.attempts.creating import base_of
 from opd.protocol.harbor.facts import Facts
-from opd.protocol.package import render
-from opd.protocol.verdict import rewards
+from opd.protocol.packages.package import render
+from opd.protocol.packages.verdict import rewards
 from opd.records.attempts import Explored, Stage
 from opd.records.files import digest
 from opd.records.trajectories import FinalMetrics, Trajectory

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from opd.protocol.processes import MARK
+from opd.protocol.supervision.processes import MARK
 
 _PROC = Path("/proc")
 _OWN_NAMESPACE = "ns/mnt"

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from opd.protocol.opened import OPENED, OPENED_FILES, How, Kind, Place, Recording
 from opd.protocol.openings import strace
 from opd.protocol.openings.fanotify import NotAllowed, Notices, Watcher
+from opd.protocol.openings.opened import OPENED, OPENED_FILES, How, Kind, Place, Recording
 from opd.records.errors import AskedWrongly
 from opd.records.files import append_lines, write_json
 

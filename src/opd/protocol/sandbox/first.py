@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from opd.protocol import processes
-from opd.protocol.output import Stream
-from opd.protocol.processes import Life
 from opd.protocol.sandbox.launch import Launch
+from opd.protocol.supervision import processes
+from opd.protocol.supervision.output import Stream
+from opd.protocol.supervision.processes import Life
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _CHUNK_BYTES = 1 << 16

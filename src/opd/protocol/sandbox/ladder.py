@@ -23,7 +23,7 @@ from opd.protocol.sandbox.landlock import Landlock
 from opd.protocol.sandbox.launch import Launch
 from opd.protocol.sandbox.unshare import Unshare
 from opd.protocol.sandbox.view import Guarantee, View, Word
-from opd.protocol.supervise import supervise
+from opd.protocol.supervision.supervise import supervise
 from opd.records.errors import AskedWrongly
 
 AUTO = "auto"

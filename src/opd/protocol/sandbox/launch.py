@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from opd.protocol.processes import MARK
 from opd.protocol.sandbox.layout import INSIDE, interpreter
 from opd.protocol.sandbox.view import Limits
+from opd.protocol.supervision.processes import MARK
 
 # Isolated, without site and without caches: neither the folder, the environment nor an installed package decides what
 # runs. The folder goes last, so that nothing in it stands in for a module of the standard library.

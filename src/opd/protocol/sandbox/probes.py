@@ -18,13 +18,13 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from opd.protocol.clock import Deadline, Stopwatch
-from opd.protocol.processes import find
 from opd.protocol.sandbox.ladder import Rung, new_mark
 from opd.protocol.sandbox.launch import start
 from opd.protocol.sandbox.layout import INSIDE, INSIDE_TARGET
 from opd.protocol.sandbox.planted import Planted, planted
 from opd.protocol.sandbox.view import Guarantee, Mount, View, Word
-from opd.protocol.supervise import Ended, supervise
+from opd.protocol.supervision.processes import find
+from opd.protocol.supervision.supervise import Ended, supervise
 from opd.records.settings import Settings
 
 Outcome = Literal["prevented", "not_prevented", "not_assessed"]

@@ -16,9 +16,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from opd.protocol.attempt import Attempt
+from opd.protocol.attempts.attempt import Attempt
+from opd.protocol.attempts.creating import base_of
+from opd.protocol.attempts.lease import Holder
+from opd.protocol.attempts.tries import Try, a_try
 from opd.protocol.clock import Deadline, Stopwatch
-from opd.protocol.creating import base_of
 from opd.protocol.explorer import remains
 from opd.protocol.explorer.adapters import adapter_of
 from opd.protocol.explorer.bench import Bench
@@ -26,24 +28,29 @@ from opd.protocol.explorer.handing_in import Ending
 from opd.protocol.explorer.native import Arrivals
 from opd.protocol.explorer.trajectory import record_trajectory
 from opd.protocol.inputs import changed, locked
-from opd.protocol.instruction import instruction
 from opd.protocol.isolation import record_isolation
-from opd.protocol.lease import Holder
 from opd.protocol.machine import Machine
+from opd.protocol.packages.instruction import instruction
+from opd.protocol.patches.workspace import lay_out
 from opd.protocol.phases import STATE
 from opd.protocol.programs import last_words
 from opd.protocol.stages.submission import seal_submission
-from opd.protocol.supervise import Ended, supervise
-from opd.protocol.tries import Try, a_try
-from opd.protocol.usage import Sample, Watch
+from opd.protocol.supervision.supervise import Ended, supervise
+from opd.protocol.supervision.usage import Sample, Watch
 from opd.protocol.views import explorer_view
-from opd.protocol.workspace import lay_out
 from opd.records.attempts import Exploration, Explored, Stage
 from opd.records.errors import AnswerIsNo
 from opd.records.files import write_json
 from opd.records.receipts import Receipt, read_receipt
 
 GRACE_SECONDS = 10.0  # between the soft signal and the end
+_CUT_SHORT = {
+    "deadline": (Explored.DEADLINE, "the budget ended before anything was handed in"),
+    "limit": (Explored.AGENT_ERROR, "it was ended for what it took"),
+    "lost": (Explored.INFRA_FAILED, "its sandbox died"),
+    "not_started": (Explored.INFRA_FAILED, "its sandbox did not come to life"),
+    "stopped": (Explored.CANCELLED, "it was stopped"),
+}
 SPARED_BYTES = 1 << 30  # of the disk: an explorer that fills it ends before the machine does
 
 
@@ -154,12 +161,14 @@ def _close(attempt: Attempt, this: Try, bench: Bench, ended: Ended) -> None:
 
 
 def _outcome(ending: Ending | None, ended: Ended, logs: Path) -> tuple[Explored, str | None]:
+    """How the exploration ended, and why in a sentence: what the explorer said comes before how its program ended."""
     if ending is not None:
         return ending.outcome, ending.because
-    if ended.reason == "deadline":
-        return Explored.DEADLINE, "the budget ended before anything was handed in"
     if ended.stopped_because == "cancelled":
         return Explored.CANCELLED, "by the operator"
+    if ended.reason != "ended":
+        outcome, because = _CUT_SHORT[ended.reason]
+        return outcome, f"{because}: {ended.stopped_because}" if ended.stopped_because else because
     if ended.exit_code == 0:
         return Explored.ENDED_EARLY, "the explorer's program ended without handing in"
     how = f"signal {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"

@@ -12,16 +12,16 @@ has no score, and says why; its protocol is never loosened to get one.
 from collections.abc import Callable
 from pathlib import Path
 
-from opd.protocol.attempt import OUTCOME, Attempt
+from opd.protocol.attempts.attempt import OUTCOME, Attempt
+from opd.protocol.attempts.lease import Holder
+from opd.protocol.attempts.tries import Try, a_try
 from opd.protocol.clock import Deadline
 from opd.protocol.inputs import locked
-from opd.protocol.lease import Holder
 from opd.protocol.machine import Machine
 from opd.protocol.measures import evaluation, read_score
 from opd.protocol.programs import Judge, last_words
 from opd.protocol.stages.validation import artifact_of
-from opd.protocol.supervise import Ended
-from opd.protocol.tries import Try, a_try
+from opd.protocol.supervision.supervise import Ended
 from opd.records.attempts import Evaluated, Final, Stage, Validation
 from opd.records.errors import AnswerIsNo
 from opd.records.files import sha256

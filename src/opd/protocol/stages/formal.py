@@ -16,26 +16,27 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from opd.protocol import artifacts, devices, filesystems
-from opd.protocol.attempt import OUTCOME, Attempt, Place
-from opd.protocol.causes import classify, read_claim
+from opd.protocol.attempts.attempt import OUTCOME, Attempt, Place
+from opd.protocol.attempts.creating import base_of
+from opd.protocol.attempts.evidence import Evidence as Standing
+from opd.protocol.attempts.lease import Holder
+from opd.protocol.attempts.tries import Try, a_try
+from opd.protocol.checkpoints import artifacts
+from opd.protocol.checkpoints.strangers import Strange, opened
 from opd.protocol.clock import Deadline, now
-from opd.protocol.creating import base_of
-from opd.protocol.declared import declared_places
-from opd.protocol.evidence import Evidence as Standing
+from opd.protocol.failures import devices, filesystems
+from opd.protocol.failures.causes import classify, read_claim
 from opd.protocol.inputs import changed, locked
 from opd.protocol.isolation import record_isolation
-from opd.protocol.lease import Holder
 from opd.protocol.machine import Machine
+from opd.protocol.openings.declared import declared_places
 from opd.protocol.openings.recording import recording
-from opd.protocol.patch import checkout
+from opd.protocol.patches.patch import checkout
 from opd.protocol.phases import WORKSPACE
 from opd.protocol.sandbox.ladder import new_mark
 from opd.protocol.stages.submission import PATCH
-from opd.protocol.strangers import Strange, opened
-from opd.protocol.supervise import Ended, supervise
-from opd.protocol.tries import Try, a_try
-from opd.protocol.usage import Sample, Watch
+from opd.protocol.supervision.supervise import Ended, supervise
+from opd.protocol.supervision.usage import Sample, Watch
 from opd.protocol.views import candidate_view
 from opd.records.attempts import Artifact, Formal, Replayed, RetryOrder, Stage, Submission
 from opd.records.causes import Cause, DeviceProbe, Ending, Evidence, Verdict

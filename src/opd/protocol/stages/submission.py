@@ -9,14 +9,14 @@ submission/
 import hashlib
 from pathlib import Path
 
-from opd.protocol.attempt import Attempt
-from opd.protocol.creating import base_of
-from opd.protocol.lease import Holder
-from opd.protocol.patch import apply
-from opd.protocol.refusals import Refused, Rule
-from opd.protocol.source import changed_paths, digest_of, entries_of
-from opd.protocol.surface import check
-from opd.protocol.tries import a_try
+from opd.protocol.attempts.attempt import Attempt
+from opd.protocol.attempts.creating import base_of
+from opd.protocol.attempts.lease import Holder
+from opd.protocol.attempts.tries import a_try
+from opd.protocol.patches.patch import apply
+from opd.protocol.patches.refusals import Refused, Rule
+from opd.protocol.patches.source import changed_paths, digest_of, entries_of
+from opd.protocol.patches.surface import check
 from opd.records.attempts import Handed, Submission
 from opd.records.errors import AskedWrongly
 from opd.records.files import write_json

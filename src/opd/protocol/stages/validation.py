@@ -9,16 +9,16 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from opd.protocol.artifacts import sha256_of
-from opd.protocol.attempt import OUTCOME, Attempt
+from opd.protocol.attempts.attempt import OUTCOME, Attempt
+from opd.protocol.attempts.lease import Holder
+from opd.protocol.attempts.tries import Try, a_try
+from opd.protocol.checkpoints.artifacts import sha256_of
 from opd.protocol.checkpoints.structure import Input, check
 from opd.protocol.clock import Deadline
 from opd.protocol.inputs import locked
-from opd.protocol.lease import Holder
 from opd.protocol.machine import Machine
 from opd.protocol.phases import ARTIFACT, STUDENT
 from opd.protocol.programs import Judge, last_words
-from opd.protocol.tries import Try, a_try
 from opd.protocol.views import RESULT
 from opd.records.attempts import Artifact, Formal, Stage, Validated, Validation
 from opd.records.checkpoints import Loaded, Structure

@@ -1,0 +1,1 @@
+"""Tasks: found, explained, looked over, and rendered as packages that Harbor runs."""

@@ -1,0 +1,1 @@
+"""Programs: started in a sandbox, watched, ended with all that they started."""
