@@ -47,7 +47,7 @@ print(calls)
 
 
 def _killed_at(folder: Path, what: str, at: int) -> bool:
-    program = _KILLED.format(conftest=str(Path(__file__).with_name("conftest.py")))
+    program = _KILLED.format(conftest=str(Path(__file__).parents[1] / "conftest.py"))
     pid = os.fork()
     if pid == 0:  # a fork, not a new interpreter: hundreds of them
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -19,7 +19,7 @@ from opd.protocol.packages.lint.findings import Report, Rule
 from opd.protocol.packages.lint.lines import lines_of
 from opd.protocol.packages.package import build
 
-TASKS = Path(__file__).parents[2] / "src/opd/tasks"
+TASKS = Path(__file__).parents[3] / "src/opd/tasks"
 FIRST_FINAL = "Compute 97-5+3-7-5."
 
 

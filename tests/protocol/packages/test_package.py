@@ -19,7 +19,7 @@ from opd.protocol.patches.source import digest_of
 from opd.records.errors import AskedWrongly
 from opd.records.trees import entries, tree_digest
 
-TASKS = Path(__file__).parents[2] / "src/opd/tasks"
+TASKS = Path(__file__).parents[3] / "src/opd/tasks"
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w])")
 
 

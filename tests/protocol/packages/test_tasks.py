@@ -24,7 +24,7 @@ from opd.records.files import read_lines
 from opd.records.settings import validated
 from opd.records.tasks import Surface, Task, matches
 
-TASKS = Path(__file__).parents[2] / "src/opd/tasks"
+TASKS = Path(__file__).parents[3] / "src/opd/tasks"
 
 
 def values_of(name: str) -> dict[str, Any]:

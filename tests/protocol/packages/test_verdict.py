@@ -15,7 +15,7 @@ from opd.protocol.packages.package import build
 from opd.protocol.packages.verdict import rewards
 from opd.records.attempts import Official
 
-TASKS = Path(__file__).parents[2] / "src/opd/tasks"
+TASKS = Path(__file__).parents[3] / "src/opd/tasks"
 
 
 @pytest.fixture(scope="module")

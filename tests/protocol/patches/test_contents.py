@@ -21,7 +21,7 @@ from safetensors.numpy import save
 from opd.protocol.patches.contents import judge_content, judge_name
 from opd.protocol.patches.refusals import Rule
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 ARRAY = np.arange(600, dtype=np.float32) / 7
 TABLE = pa.table({"problem": ["1 + 1"], "answer": ["2"]})
 
