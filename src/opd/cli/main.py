@@ -72,6 +72,10 @@ def run(arguments: list[str], *, began: float | None = None) -> int:
         return _say("interrupted; what was published before is whole", code=1)
     except (OpdError, FloatingPointError, OSError) as error:
         return _failed(error)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("opd."):
+            raise
+        return _say(f"this copy has no {error.name}: an attempt's workspace holds what trains, no judge", code=2)
     return 0
 
 

@@ -122,6 +122,21 @@ def test_opd_train_runs_from_the_tree_alone(base, tmp_path):
     assert str(tmp_path / "workspace/src") in module_file(tmp_path / "workspace"), "it was this tree's opd that ran"
 
 
+def test_a_verb_whose_room_is_not_in_the_tree_says_so_in_a_line(base, tmp_path):
+    write(base, tmp_path / "workspace")
+    ended = subprocess.run(
+        [sys.executable, "-m", "opd", "score", "scores"],
+        cwd=tmp_path / "workspace",
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": "src", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("opd: this copy has no opd.evaluate")
+    assert ended.stderr.count("\n") == 1
+
+
 def module_file(workspace: Path) -> str:
     program = "import opd.train.loop; print(opd.train.loop.__file__)"
     ended = subprocess.run(
