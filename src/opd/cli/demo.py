@@ -50,7 +50,7 @@ _NEXT = (
 def demo(out: Path | None, steps: int, attempt: bool, quiet: bool) -> None:
     """The whole story on a CPU: score, distil, score again, compare, report; then an attempt on the embedded task.
 
-    A minute or two, and five more for the attempt, in which a scripted explorer has to better the recipe: it
+    A minute or two, and six more for the attempt, in which a scripted explorer has to better the recipe: it
     explores, hands in a patch, and that is trained and scored anew. Nothing is fetched; the models ship with the
     package.
     """

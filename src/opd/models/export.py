@@ -8,21 +8,13 @@ import torch
 
 from opd.models.adapters import has_adapters, plain_weights
 from opd.models.load import LanguageModel, check_model_directory
+from opd.records.checkpoints import TOKENIZER_FILES
 from opd.records.errors import AnswerIsNo
 from opd.records.files import read_json, write_json
 
 # The tokenizer and the generation settings are copied, not written anew: transformers would put its own version's
 # class in the place of the one that the directory names, which programs with another version can't load.
-_AS_THEY_WERE = (
-    "tokenizer*",
-    "vocab*",
-    "merges*",
-    "tekken.json",
-    "added_tokens.json",
-    "special_tokens_map.json",
-    "*.jinja",
-    "generation_config.json",
-)
+_AS_THEY_WERE = (*TOKENIZER_FILES, "generation_config.json")
 
 
 def export(model: LanguageModel, folder: Path) -> None:

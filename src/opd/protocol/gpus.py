@@ -9,13 +9,12 @@ process of a stranger is ever ended.
 
 import fcntl
 import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from opd.protocol import driver
 from opd.protocol.supervision.processes import command_of
 from opd.records.errors import OpdError
 
@@ -83,17 +82,8 @@ def _gpus() -> dict[str, list[str]]:
 
 
 def _ask(query: str) -> list[list[str]]:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        raise DeviceTaken("the task needs a GPU, and there is no nvidia-smi: no NVIDIA driver is installed here")
-    try:
-        said = subprocess.run(
-            [program, query, "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=_ASKED_SECONDS,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise DeviceTaken(f"nvidia-smi gives no answer: {error}") from error
-    return [[cell.strip() for cell in line.split(",")] for line in said.stdout.splitlines() if line.strip()]
+    if not driver.is_installed():
+        raise DeviceTaken(f"the task needs a GPU, and there is no {driver.PROGRAM}: no NVIDIA driver is here")
+    if (rows := driver.rows(query, limit_seconds=_ASKED_SECONDS)) is None:
+        raise DeviceTaken(f"{driver.PROGRAM} gives no answer; look at the machine's driver")
+    return rows

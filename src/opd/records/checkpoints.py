@@ -6,6 +6,18 @@ from pydantic import NonNegativeFloat, NonNegativeInt
 
 from opd.records.settings import Settings
 
+TOKENIZER_FILES = (
+    "tokenizer*",
+    "vocab*",
+    "merges*",
+    "tekken.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "chat_template*",
+    "*.jinja",
+)
+"""Names of what a tokenizer is made of, as globs: a checkpoint's are the start's own, byte for byte."""
+
 
 class Numbered(Settings):
     """A checkpoint's folder, by its progress."""

@@ -83,7 +83,7 @@ class ToolCall(Settings):
     extra: Extra | None = None
 
 
-class SubagentTrajectoryRef(Settings):
+class TrajectoryReference(Settings):
     """Where the trajectory of a sub-agent is: embedded in this document, or in a file."""
 
     trajectory_id: str | None = None
@@ -105,7 +105,7 @@ class ObservationResult(Settings):
     source_call_id: str | None = None
     """A tool call of the same step."""
     content: Content | None = None
-    subagent_trajectory_ref: tuple[SubagentTrajectoryRef, ...] | None = None
+    subagent_trajectory_ref: tuple[TrajectoryReference, ...] | None = None
     extra: Extra | None = None
     """`exit_code`, `seconds` and the like."""
 

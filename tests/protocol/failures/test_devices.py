@@ -6,6 +6,7 @@ import pytest
 
 from opd.protocol.failures import devices
 from opd.protocol.failures.devices import log_lines, parsed, probe
+from opd.protocol.supervision import asking
 from opd.records.causes import Device
 
 TWO = "GPU-aaaa, 0\nGPU-bbbb, [N/A]\n"
@@ -40,7 +41,7 @@ def test_gpus_are_named_with_their_memory_errors(driver: Path, tmp_path: Path) -
         Device(uuid="GPU-bbbb", uncorrected_errors=None),
     )
     assert (found.answered, found.said) == (True, "")
-    assert (tmp_path / "asked").read_text().split() == list(devices.QUERY)
+    assert (tmp_path / "asked").read_text().split() == [devices.QUERY, "--format=csv,noheader,nounits"]
 
 
 def test_a_driver_that_fails_is_quoted(driver: Path, tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_a_driver_that_hangs_is_given_up(driver: Path, tmp_path: Path) -> None:
     program(driver, "exec /bin/sleep 60")
     found = probe(limit_seconds=0.3, log=tmp_path / "none")
     assert (found.answered, found.said) == (False, "nvidia-smi did not end within 0.3 s")
-    assert devices.LEFT[-1].wait(timeout=5) < 0
+    assert asking.LEFT[-1].wait(timeout=5) < 0
 
 
 def test_a_machine_without_a_driver_has_no_gpus(driver: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from opd.protocol.checkpoints.strangers import opened
 from opd.protocol.failures import filesystems
 from opd.protocol.failures.causes import classify, read_claim
 from opd.protocol.failures.filesystems import probe
+from opd.protocol.supervision import asking
 from opd.records.causes import Ending, Evidence, Verdict
 
 Faults = Callable[..., dict[str, str]]
@@ -86,7 +87,7 @@ def test_a_probe_of_a_disk_that_never_answers_is_given_up(tmp_path: Path, monkey
     monkeypatch.setattr(filesystems, "probe_command", lambda _: [sys.executable, "-I", "-c", held])
     found = probe(tmp_path, limit_seconds=0.5)
     assert (found.ok, found.failed_at, found.storage) == (False, "time", None)
-    left = filesystems.LEFT[-1]
+    left = asking.LEFT[-1]
     assert left.wait(timeout=5) == -signal.SIGKILL
 
 

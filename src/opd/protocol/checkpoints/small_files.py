@@ -8,22 +8,13 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from opd.protocol.checkpoints.strangers import Folder, Strange, read_exactly
-from opd.records.checkpoints import Fault, Rule
+from opd.records.checkpoints import TOKENIZER_FILES, Fault, Rule
 from opd.records.files import COMPLETE
 from opd.records.tasks import ArtifactRule, matches
 from opd.records.trees import written
 
 CONFIGURATION = "config.json"
 GENERATION = "generation_config.json"
-TOKENIZER = (
-    "tokenizer*",
-    "vocab*",
-    "merges*",
-    "tekken.json",
-    "added_tokens.json",
-    "special_tokens_map.json",
-    "chat_template*",
-)
 MOST_ENTRIES = 1000  # a large model has some hundred shards
 LARGEST_CONFIGURATION = 1 << 20
 LARGEST_SMALL_FILE = 64 << 20  # a tokenizer of a quarter of a million words has 32 MiB
@@ -164,7 +155,7 @@ def _generation(own: Mapping[str, Any], start: Folder, rule: ArtifactRule) -> It
 
 def _tokenizer(mine: Folder, start: Folder) -> Iterator[Fault]:
     own, its = (
-        {name for name in folder.names(most=MOST_ENTRIES) if any(matches(glob, name) for glob in TOKENIZER)}
+        {name for name in folder.names(most=MOST_ENTRIES) if any(matches(glob, name) for glob in TOKENIZER_FILES)}
         for folder in (mine, start)
     )
     for name in sorted(own | its):

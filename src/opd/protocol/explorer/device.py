@@ -7,8 +7,6 @@ device.jsonl          a second each: processor time of the explorer's processes,
 
 import fcntl
 import os
-import shutil
-import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +14,12 @@ from threading import Event
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
+from opd.protocol import driver
 from opd.records.settings import Settings
 
 IDLE_SHARE = 0.05  # of a window: below it the device does nothing
 WINDOW_SECONDS = 5.0  # what is looked at together: one second alone may fall between two looks at a busy process
+_ASKED_SECONDS = 10.0
 _GPU_FIELDS = "index,uuid,utilization.gpu,memory.used,power.draw"
 
 
@@ -101,39 +101,28 @@ class Gpus:
 
     def __init__(self, uuids: Collection[str]) -> None:
         self._uuids = uuids
-        self._program = shutil.which("nvidia-smi") if uuids else None
         self.now: tuple[Gpu, ...] = ()
 
     def look(self) -> tuple[Gpu, ...]:
         """The GPUs at this moment."""
-        if self._program is None:
-            return ()
-        pids = self._pids()
-        rows = self._ask(f"--query-gpu={_GPU_FIELDS}")
+        pids = _pids()
+        rows = driver.rows(f"--query-gpu={_GPU_FIELDS}", limit_seconds=_ASKED_SECONDS) or ()  # a missing line is seen
         whole = (_gpu(row, pids) for row in rows if len(row) == len(_GPU_FIELDS.split(",")))
         return tuple(gpu for gpu in whole if gpu.uuid in self._uuids)
 
     def watch(self, over: Event, *, seconds: float = 1.0) -> None:
         """Keeps `now` fresh until `over`: a look takes a while, and the ledger must not wait for it."""
-        while self._program is not None and not over.wait(seconds):
+        while self._uuids and driver.is_installed() and not over.wait(seconds):
             self.now = self.look()
 
-    def _pids(self) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = {}
-        for uuid, pid in (row for row in self._ask("--query-compute-apps=gpu_uuid,pid") if len(row) == 2):
-            found[uuid] = (*found.get(uuid, ()), int(pid))
-        return found
 
-    def _ask(self, query: str) -> Sequence[Sequence[str]]:
-        assert self._program is not None, "asked where there is a driver"
-        try:
-            said = subprocess.run(
-                [self._program, query, "--format=csv,noheader,nounits"],
-                capture_output=True, text=True, check=True, timeout=10,
-            )  # fmt: skip
-        except (OSError, subprocess.SubprocessError):
-            return ()  # the driver doesn't answer: a missing line is seen as such
-        return [[cell.strip() for cell in line.split(",")] for line in said.stdout.splitlines()]
+def _pids() -> dict[str, tuple[int, ...]]:
+    """By GPU, which processes compute on it."""
+    found: dict[str, tuple[int, ...]] = {}
+    rows = driver.rows("--query-compute-apps=gpu_uuid,pid", limit_seconds=_ASKED_SECONDS) or ()
+    for uuid, pid in (row for row in rows if len(row) == 2):
+        found[uuid] = (*found.get(uuid, ()), int(pid))
+    return found
 
 
 def _gpu(row: Sequence[str], pids: dict[str, tuple[int, ...]]) -> Gpu:

@@ -19,9 +19,9 @@ from opd.records.trajectories import (
     Observation,
     ObservationResult,
     Step,
-    SubagentTrajectoryRef,
     ToolCall,
     Trajectory,
+    TrajectoryReference,
 )
 
 LONGEST_TEXT = 64 << 10  # characters of one message, result or argument
@@ -88,7 +88,7 @@ class OpenStep:
     def closed(self, number: int, *, embedded: Collection[str]) -> Step:
         """The step as it is written; a result refers to the trajectory that is embedded under its call's name."""
         results = tuple(
-            result.model_copy(update={"subagent_trajectory_ref": (SubagentTrajectoryRef(trajectory_id=name),)})
+            result.model_copy(update={"subagent_trajectory_ref": (TrajectoryReference(trajectory_id=name),)})
             if (name := result.source_call_id) in embedded
             else result
             for result in self.results

@@ -6,7 +6,6 @@ budget.json        shown to the explorer, renewed each second
 """
 
 import json
-import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from opd.protocol.clock import Deadline, now
 from opd.protocol.explorer.device import IDLE_SHARE, WINDOW_SECONDS, Gpus, Second
 from opd.protocol.supervision.processes import Life
 from opd.protocol.supervision.usage import Sample
+from opd.protocol.threads import beside
 from opd.records.files import note_lines
 from opd.records.settings import Settings
 
@@ -65,15 +65,9 @@ class Ledger:
     @contextmanager
     def open(self) -> Iterator[None]:
         """Inside, the driver is asked once a second, by a thread: an answer takes longer than a tick may."""
-        over = threading.Event()
-        thread = threading.Thread(target=self._gpus.watch, args=(over,), name="gpus", daemon=True)
-        thread.start()
-        try:
+        with beside(self._gpus.watch, name="gpus"):
             yield
-        finally:
-            over.set()
-            thread.join()
-            self._close_window()
+        self._close_window()
 
     @property
     def budget(self) -> Budget:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from opd.protocol.clock import now
+from opd.protocol.threads import beside
 from opd.records.files import note_lines
 
 RECORD = "OPD_RECORD"  # the variable that says where the pipe is
@@ -48,14 +49,10 @@ class Record:
     @contextmanager
     def open(self) -> Iterator[None]:
         """Inside, what comes is written down."""
-        over = threading.Event()
-        thread = threading.Thread(target=self._follow, args=(over,), name="record", daemon=True)
-        thread.start()
         try:
-            yield
+            with beside(self._follow, name="record"):
+                yield
         finally:
-            over.set()
-            thread.join()
             os.close(self._descriptor)
 
     def _follow(self, over: threading.Event) -> None:

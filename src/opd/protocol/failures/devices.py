@@ -9,17 +9,15 @@ numbers and no clock.
 
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from opd.protocol import driver
 from opd.records.causes import Device, DeviceProbe
 
 PROBE_SECONDS = 60.0  # a driver that wakes a GPU from sleep takes some ten seconds
-QUERY = ("--query-gpu=uuid,ecc.errors.uncorrected.volatile.total", "--format=csv,noheader")
+QUERY = "--query-gpu=uuid,ecc.errors.uncorrected.volatile.total"
 
-_PROGRAM = "nvidia-smi"
 _LOG = Path("/dev/kmsg")
 _FIRST_OF_PROGRAMS = 8  # the kernel's own priorities are below
 _RECORD_BYTES = 8192  # the kernel's own limit for one line
@@ -81,22 +79,10 @@ def log_lines(log: Path = _LOG) -> Iterator[tuple[int, str]]:
 
 
 def _ask(limit_seconds: float) -> tuple[tuple[Device, ...], bool, str]:
-    program = shutil.which(_PROGRAM)
-    if program is None:
-        return (), False, f"there is no {_PROGRAM}"
-    child = subprocess.Popen(
-        [program, *QUERY], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        out, _ = child.communicate(timeout=limit_seconds)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        LEFT.append(child)
-        if child.stdout is not None:
-            child.stdout.close()
-        return (), False, f"{_PROGRAM} did not end within {limit_seconds:g} s"
-    said = "" if child.returncode == 0 else out.strip().partition("\n")[0][:200]
-    return parsed(out), child.returncode == 0, said
-
-
-LEFT: list[subprocess.Popen[str]] = []  # programs that a hung driver holds: they can't be killed, only left
+    if not driver.is_installed():
+        return (), False, f"there is no {driver.PROGRAM}"
+    answer = driver.asked(QUERY, limit_seconds=limit_seconds)
+    if answer is None:
+        return (), False, f"{driver.PROGRAM} did not end within {limit_seconds:g} s"
+    said = "" if answer.code == 0 else answer.text.strip().partition("\n")[0][:200]
+    return parsed(answer.text), answer.code == 0, said

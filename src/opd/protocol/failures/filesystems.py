@@ -10,12 +10,12 @@ the probe makes its own file under a name that nobody knew.
 import json
 import os
 import secrets
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from opd.protocol.supervision.asking import ask
 from opd.records.causes import Storage, StorageProbe
 from opd.records.failures import errno_name
 from opd.records.settings import validated
@@ -46,7 +46,6 @@ NETWORK = frozenset(
 NETWORK_FUSE = frozenset({"beegfs", "ceph", "glusterfs", "gcsfuse", "juicefs", "mountpoint-s3", "s3fs", "sshfs"})
 
 _MOUNTS = Path("/proc/self/mountinfo")
-LEFT: list[subprocess.Popen[bytes]] = []  # probes that the kernel holds: they can't be killed, only left
 
 
 def look(folder: Path) -> Storage:
@@ -80,18 +79,12 @@ def is_network(kind: str) -> bool:
 def probe(folder: Path, *, limit_seconds: float = PROBE_SECONDS) -> StorageProbe:
     """What becomes of a write to the folder's file system, made by a program of its own, within this time."""
     began = time.monotonic()
-    child = subprocess.Popen(probe_command(folder), cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-    try:
-        out, _ = child.communicate(timeout=limit_seconds)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        LEFT.append(child)
-        if child.stdout is not None:
-            child.stdout.close()
+    answer = ask(probe_command(folder), limit_seconds=limit_seconds)
+    if answer is None:
         return _failed("time", None, storage=None, seconds=time.monotonic() - began)
-    if child.returncode != 0:
-        raise RuntimeError(f"the probe of {folder} ended with {child.returncode} and said {out[:200]!r}")
-    return validated(StorageProbe, json.loads(out), source="the probe of the file system")
+    if answer.code != 0:
+        raise RuntimeError(f"the probe of {folder} ended with {answer.code} and said {answer.text[:200]!r}")
+    return validated(StorageProbe, json.loads(answer.text), source="the probe of the file system")
 
 
 def probe_command(folder: Path) -> list[str]:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from opd.protocol.sandbox import view as seen
-from opd.protocol.sandbox.launch import Launch, Orders, first_process, marked_environment
+from opd.protocol.sandbox.launch import Launch, unmoved
 from opd.protocol.sandbox.view import Guarantee, View, Word
 
 
@@ -33,18 +32,4 @@ class Group:
 
     def command(self, view: View, argv: Sequence[Word], *, mark: str) -> Launch:
         """How a program is started with this view's paths."""
-        orders = Orders(
-            argv=seen.words(argv, view=view, moved=False),
-            environment=marked_environment(seen.environment(view, moved=False), mark),
-            folder=self.path(view, view.folder),
-            limits=view.limits,
-            counts_user=True,
-        )
-        return Launch(
-            rung=self.name,
-            argv=tuple(first_process("init")),
-            orders=orders,
-            mark=mark,
-            own_processes=False,
-            folders=view.empty_folders,
-        )
+        return unmoved(self.name, view, argv, mark=mark)

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from opd.protocol.sandbox import view as seen
 from opd.protocol.sandbox.inside import landlock, seccomp
-from opd.protocol.sandbox.launch import Launch, Orders, first_process, marked_environment
+from opd.protocol.sandbox.launch import Launch, unmoved
 from opd.protocol.sandbox.layout import devices, readable
 from opd.protocol.sandbox.view import Guarantee, View, Word
 from opd.records.errors import AskedWrongly
@@ -67,24 +66,10 @@ class Landlock:
 
     def command(self, view: View, argv: Sequence[Word], *, mark: str) -> Launch:
         """How a program is started in this view; raises `AskedWrongly` for a view that can't be granted."""
-        orders = Orders(
-            argv=seen.words(argv, view=view, moved=False),
-            environment=marked_environment(seen.environment(view, moved=False), mark),
-            folder=self.path(view, view.folder),
-            limits=view.limits,
-            counts_user=True,
-            drops_capabilities=True,
-            landlock=tuple(grants(view)),
-            seccomp="network",
-        )
-        return Launch(
-            rung=self.name,
-            argv=tuple(first_process("init")),
-            orders=orders,
-            mark=mark,
-            own_processes=False,
-            folders=view.empty_folders,
-        )
+        return unmoved(
+            self.name, view, argv, mark=mark,
+            drops_capabilities=True, landlock=tuple(grants(view)), seccomp="network",
+        )  # fmt: skip
 
 
 def grants(view: View) -> Iterator[tuple[str, str]]:

@@ -10,10 +10,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from opd.protocol.sandbox import view as seen
 from opd.protocol.sandbox.layout import INSIDE, interpreter
-from opd.protocol.sandbox.view import Limits
+from opd.protocol.sandbox.view import Limits, View, Word
 from opd.protocol.supervision.processes import MARK
 
 # Isolated, without site and without caches: neither the folder, the environment nor an installed package decides what
@@ -67,6 +68,25 @@ class Launch:
     own_processes: bool  # in a process namespace: when its first process ends, the kernel ends all
     own_group: bool = True  # a control group is made for it, where that is allowed
     folders: tuple[Path, ...] = ()  # made before, removed with all in them afterwards
+
+
+def unmoved(rung: str, view: View, argv: Sequence[Word], *, mark: str, **orders: Any) -> Launch:
+    """The launch on a rung without mounts of its own: every target lies where its source does."""
+    return Launch(
+        rung=rung,
+        argv=tuple(first_process("init")),
+        orders=Orders(
+            argv=seen.words(argv, view=view, moved=False),
+            environment=marked_environment(seen.environment(view, moved=False), mark),
+            folder=view.unmoved(view.folder),
+            limits=view.limits,
+            counts_user=True,
+            **orders,
+        ),
+        mark=mark,
+        own_processes=False,
+        folders=view.empty_folders,
+    )
 
 
 def first_process(module: Literal["init", "roots"], *words: str, inside: str = str(INSIDE)) -> list[str]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opd.protocol.sandbox.inside.probing import device_numbers
+from opd.protocol.threads import beside
 
 _IPC_CREAT, _IPC_RMID = 0o1000, 0
 _DEVICES = ("kmsg", "mem", "fuse", "kvm", "net/tun", "loop-control", "vda", "sda", "nvme0n1", "dm-0")
@@ -158,21 +159,15 @@ def _was_reached(listener: socket.socket) -> bool:
 @contextmanager
 def _answering(listener: socket.socket) -> Iterator[None]:
     """A name server that knows no name, which is an answer too."""
-    over = threading.Event()
 
-    def answer() -> None:
+    def answer(over: threading.Event) -> None:
         while not over.is_set():
             if select.select([listener], [], [], 0.05)[0]:
                 question, asker = listener.recvfrom(512)
                 listener.sendto(question[:2] + b"\x81\x83" + question[4:], asker)
 
-    thread = threading.Thread(target=answer)
-    thread.start()
-    try:
+    with beside(answer, name="names"):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @contextmanager
