@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -290,6 +291,9 @@ def test_a_tree_that_no_path_can_name_does_not_keep_a_try_from_being_sealed(new_
     toy = new_toy(
         f'cd $RUNS; python3 -c "{dig}"; mkdir closed; chmod 0 closed; no-candidate --because x', explore_seconds=60
     )
-    receipt, _ = toy.explore()
-    assert receipt.outcome == Explored.NO_CANDIDATE
-    assert faults(toy.file("explore/attempt-001")) == ()
+    try:
+        receipt, _ = toy.explore()
+        assert receipt.outcome == Explored.NO_CANDIDATE
+        assert faults(toy.file("explore/attempt-001")) == ()
+    finally:  # pytest's own removal doesn't get to the end of such a tree
+        subprocess.run(["/bin/rm", "-rf", "--", toy.file("explore")], check=True)
