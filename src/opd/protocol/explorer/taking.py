@@ -36,6 +36,8 @@ def _below(top: Folder, inside: PurePosixPath) -> Iterator[Folder]:
     descriptor = os.dup(top.descriptor)
     try:
         for part in inside.parts:
+            if part == "..":
+                raise FileNotFoundError(part)
             try:
                 deeper = os.open(part, _FOLDER, dir_fd=descriptor)
             except NotADirectoryError as error:  # a link is none either
