@@ -155,9 +155,12 @@ def test_children_daemons_and_who_wiped_the_mark_belong_to_the_tree(scene: Scene
         f"env -i bash -c 'sleep 0.3; setsid {reader} wiped-daemon & sleep 0.3' ; sleep 1.5",
         how,
     )
-    assert {sentence.split(": ")[0] for sentence in found.unexpected} == {
-        f"{scene.home}/{name}" for name in ("child", "wiped", "daemon", "wiped-daemon")
-    }
+    named = {sentence.split(": ")[0] for sentence in found.unexpected}
+    unsure = {sentence.split(": ")[0] for sentence in found.doubtful}
+    everyone = {f"{scene.home}/{name}" for name in ("child", "wiped", "daemon", "wiped-daemon")}
+    assert named | unsure == everyone
+    # On a busy machine it may be first seen when nothing is left that tells whose it is; then it is not passed over.
+    assert unsure <= {f"{scene.home}/wiped-daemon"}
 
 
 @by_notices

@@ -4,7 +4,7 @@ orchestrator (this process) → launcher → … → the program (it bears the m
 
 Who bears the mark belongs to the tree, with all its descendants, also those that wiped the mark from their
 environment. So does all else below the child of this process that one of them descends from: the launcher. What this
-process starts besides doesn't.
+process starts besides doesn't. Who wiped the mark and had lost its parents before it was first seen can't be told.
 """
 
 import os
@@ -63,7 +63,7 @@ class Kinship:
         return kin
 
     def belongs(self, kin: Kin, *, executes: bool = False) -> bool | None:
-        """Whether it is in the tree; None as long as the tree's root isn't known and it may be.
+        """Whether it is in the tree; None where that can't be told: before the root is known, and of some orphans.
 
         Its environment is looked at when it is new, and when it `executes` a program, which gives it another one.
         """
@@ -74,8 +74,15 @@ class Kinship:
                 self._take_in(kin, lineage)
         if not self._marked.isdisjoint(lineage) or self.root in lineage:
             return True
-        below_this = any(one.pid == os.getpid() for one in lineage)
-        return None if self.root is None and below_this else False
+        return None if self._may_belong(lineage) else False
+
+    def _may_belong(self, lineage: list[Kin]) -> bool:
+        """Of one that is not known to belong. Who loses its parents goes to an ancestor of this process, or to 1."""
+        if self.root is None:
+            return any(one.pid == os.getpid() for one in lineage)
+        this = self.of(os.getpid())
+        first_older = next((one for one in lineage if one.start_ticks < self.root.start_ticks), None)
+        return first_older is None or (this is not None and first_older in this.lineage()[1:])
 
     def _take_in(self, kin: Kin, lineage: list[Kin]) -> None:
         self._marked.add(kin)
