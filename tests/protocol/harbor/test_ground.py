@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import venv
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -13,6 +14,7 @@ import pytest
 import opd
 from opd.protocol.harbor.ground import TIMED_OUT, Ground, input_mounts, start_tree, task_of
 from opd.protocol.packages import catalogue
+from opd.protocol.sandbox.interpreter import interpreter_at
 from opd.protocol.sandbox.ladder import climb
 from opd.protocol.sandbox.view import Mount
 from opd.records.errors import AnswerIsNo, AskedWrongly
@@ -137,6 +139,19 @@ def test_who_judges_sees_the_install_and_who_is_judged_does_not(tmp_path: Path, 
     place = ground(tmp_path, sees_install=sees_install, mounts=(above,))
     came = place.run(f"head -c 1 {package}/tasks/arith_tiny/final.jsonl", folder="/", environment={}, seconds=20)
     assert (came.exit_code == 0, came.stdout) == (sees_install, "{" if sees_install else "")
+
+
+@needs_mounts
+def test_another_interpreters_install_judges_where_one_is_named(tmp_path: Path) -> None:
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
+    (packages,) = (tmp_path / "env").glob("lib/python*/site-packages")
+    (packages / "opd.pth").write_text(f"{Path(opd.__file__).resolve().parent.parent}\n")
+    place = Ground(
+        tmp_path / "ground", rung=RUNG, sees_install=True, python=interpreter_at(tmp_path / "env/bin/python")
+    )
+    place.make()
+    came = place.run("python -I -c 'import sys, opd; print(sys.prefix)'", folder="/", environment={}, seconds=20)
+    assert came.stdout == f"{tmp_path / 'env'}\n", came.stderr
 
 
 LEAVER = """

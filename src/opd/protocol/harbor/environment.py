@@ -17,6 +17,7 @@ from harbor.environments.base import BaseEnvironment, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
 
 from opd.protocol.harbor.ground import Ground, Said, input_mounts, start_tree, task_of
+from opd.protocol.sandbox.interpreter import interpreter_at
 from opd.protocol.sandbox.ladder import AUTO, choose
 from opd.protocol.sandbox.layout import devices
 from opd.protocol.sandbox.view import Mount
@@ -26,10 +27,22 @@ _MEBIBYTE = 1 << 20
 
 
 class BubblewrapEnvironment(BaseEnvironment):
-    """One trial's environment; `sandbox` names a rung, `inputs` says by role where a fixed input lies."""
+    """One trial's environment.
 
-    def __init__(self, *args: Any, sandbox: str = AUTO, inputs: dict[str, str] | None = None, **kwargs: Any) -> None:
+    `sandbox` names a rung, `inputs` says by role where a fixed input lies, `python` which interpreter's install
+    judges: without it, the one that runs Harbor.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        sandbox: str = AUTO,
+        inputs: dict[str, str] | None = None,
+        python: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         self._sandbox = sandbox
+        self._python = None if python is None else interpreter_at(Path(python).expanduser())
         self._inputs = {role: Path(path).expanduser() for role, path in (inputs or {}).items()}
         self._ground: Ground | None = None
         super().__init__(*args, **kwargs)
@@ -138,6 +151,7 @@ class BubblewrapEnvironment(BaseEnvironment):
             gpu=self._effective_gpus > 0,
             memory_bytes=None if memory is None else memory * _MEBIBYTE,
             processes=task.contract.needs.processes if task else None,
+            python=self._python,
         )
         ground.make()
         if self.judges:

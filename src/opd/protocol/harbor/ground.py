@@ -10,7 +10,6 @@ while nothing of the environment runs, and no link in it is followed.
 
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from opd.protocol.clock import Deadline, Stopwatch
 from opd.protocol.inputs import find
 from opd.protocol.packages.catalogue import FILE, read_task, read_toml
 from opd.protocol.phases import WORKSPACE, input_places
+from opd.protocol.sandbox.interpreter import Interpreter, this_interpreter
 from opd.protocol.sandbox.ladder import Rung, new_mark
 from opd.protocol.sandbox.view import Limits, Mount, View, own_code, python_mounts
 from opd.protocol.supervision.supervise import supervise
@@ -50,9 +50,10 @@ class Ground:
 
     def __init__(
         self, root: Path, *, rung: Rung, mounts: Iterable[Mount] = (), sees_install: bool, gpu: bool = False,
-        memory_bytes: int | None = None, processes: int | None = None,
+        memory_bytes: int | None = None, processes: int | None = None, python: Interpreter | None = None,
     ) -> None:  # fmt: skip
         self.root = root
+        self._python = python or this_interpreter()
         self._rung = rung
         self._mounts = tuple(mounts)
         self._sees_install = sees_install
@@ -126,8 +127,11 @@ class Ground:
         )
 
     def _view(self, folder: str, environment: Mapping[str, str]) -> View:
-        package = own_code()[0]
-        interpreter = python_mounts()
+        (package,) = own_code(self._python)
+        interpreter = (
+            *python_mounts(),
+            *python_mounts(self._python),
+        )  # the sandbox's first program is run by this one
         shown = any(mount.source and package.is_relative_to(mount.source.resolve()) for mount in interpreter)
         code = (Mount(source=package, target=PurePosixPath(package)),) if self._sees_install and not shown else ()
         own = (Mount(source=self.root / name, target=PurePosixPath("/", name), writable=True) for name in FOLDERS)
@@ -135,13 +139,13 @@ class Ground:
             mounts=(*interpreter, *code, *own, *self._mounts),
             folder=PurePosixPath(folder),
             environment={
-                "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
+                "PATH": f"{self._python.program.parent}:{_SYSTEM_PATH}",
                 "HOME": "/home",
                 "LANG": "C.UTF-8",
                 "HF_HUB_OFFLINE": "1",
                 **environment,
             },
-            hidden=() if self._sees_install else own_code(),
+            hidden=() if self._sees_install else tuple(dict.fromkeys((package, *own_code()))),
             gpu=self._gpu,
             limits=self._limits,
         )

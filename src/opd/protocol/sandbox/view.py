@@ -8,15 +8,13 @@ text: each rung puts the right path in its place.
 """
 
 import secrets
-import sys
-import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
-import opd
+from opd.protocol.sandbox.interpreter import Interpreter, this_interpreter
 from opd.records.errors import AskedWrongly
 
 Word = str | PurePosixPath
@@ -117,19 +115,18 @@ def spelt(value: Value, *, view: View, moved: bool) -> str:
     return str(value)
 
 
-def python_mounts() -> tuple[Mount, ...]:
-    """This interpreter with its packages, each at its own path, read-only; hide `own_code()` when using them."""
-    folders: list[Path] = []
-    for place in (sys.base_prefix, sys.prefix, *map(sysconfig.get_path, ("purelib", "platlib"))):
-        folder = Path(place).resolve()
-        if folder.is_dir() and not any(folder.is_relative_to(above) for above in (*folders, Path("/usr"))):
-            folders.append(folder)
+def python_mounts(interpreter: Interpreter | None = None) -> tuple[Mount, ...]:
+    """An interpreter with its packages, each at its own path, read-only; hide its `own_code` when using them.
+
+    Without one, of the interpreter that runs this.
+    """
+    folders = (interpreter or this_interpreter()).folders
     return tuple(Mount(source=folder, target=PurePosixPath(folder)) for folder in folders)
 
 
-def own_code() -> tuple[Path, ...]:
+def own_code(interpreter: Interpreter | None = None) -> tuple[Path, ...]:
     """Where this package is installed. It holds the questions of final evaluations, so no candidate sees it."""
-    return (Path(opd.__file__).resolve().parent,)
+    return ((interpreter or this_interpreter()).package,)
 
 
 def words(argv: Sequence[Word], *, view: View, moved: bool) -> list[str]:
