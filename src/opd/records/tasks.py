@@ -246,6 +246,7 @@ class Tool(StrEnum):
 
     FAST_EVAL = "fast-eval"
     TIMER = "timer"
+    NOTE = "note"
     SUBMIT = "submit"
     NO_CANDIDATE = "no-candidate"
 

@@ -95,6 +95,7 @@ def test_a_refusal_is_said_and_recorded_like_anything_else(office: Office) -> No
         b"[]\n",
         b'{"command": 1, "arguments": {}, "folder": ""}\n',
         b"\xff\xfe\n",
+        b'{"command": "timer", "arguments": {"x": NaN}, "folder": ""}\n',
         b"[" * 60_000 + b"\n",
     ],
 )
@@ -130,7 +131,7 @@ def test_the_commands_are_one_program_that_ends_as_the_desk_says(office: Office)
         )
 
     assert sorted(path.name for path in commands.iterdir()) == [
-        "fast-eval", "no-candidate", "on-device", "submit", "timer",
+        "fast-eval", "no-candidate", "note", "on-device", "submit", "timer",
     ]  # fmt: skip
     assert run("timer").stdout == "/ {'json': False} True\n"
     refused = run("submit", "--check")

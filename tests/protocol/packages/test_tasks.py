@@ -66,7 +66,8 @@ def test_the_document_s_task_has_every_figure_of_the_document():
     assert contract.needs.gpus == 1
     assert contract.artifacts.pattern == "checkpoints/checkpoint-*"
     assert contract.artifacts.most == 3
-    assert {tool.value for tool in contract.tools} == {"fast-eval", "timer", "submit", "no-candidate"}
+    tools = {tool.value for tool in contract.tools}
+    assert tools == {"fast-eval", "timer", "submit", "no-candidate"} | {"note"}, "the document's four, and one of ours"
 
 
 def test_the_document_s_measures_are_those_of_the_document():

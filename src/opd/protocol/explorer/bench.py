@@ -8,27 +8,32 @@ bin/          its commands
 """
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
 from opd.protocol.attempts.attempt import Attempt
 from opd.protocol.attempts.tries import Try
-from opd.protocol.clock import Deadline
+from opd.protocol.clock import Deadline, Stopwatch
 from opd.protocol.explorer.adapters import Through, adapter_of
+from opd.protocol.explorer.designs import FOLDER, LIMIT_SECONDS, Designs
 from opd.protocol.explorer.desk import Answer, Desk, Question, Say
 from opd.protocol.explorer.device import DeviceLock
 from opd.protocol.explorer.handing_in import Candidate, HandingIn
 from opd.protocol.explorer.ledger import Ledger, text_of
+from opd.protocol.explorer.notes import take_note
+from opd.protocol.explorer.outlook import Outlook, outlook, rank
 from opd.protocol.explorer.proxy import Proxies
 from opd.protocol.explorer.record import BASH_ENV, RECORD, Record
+from opd.protocol.explorer.snapshot import snapshot
 from opd.protocol.explorer.tools import lay_out_commands
 from opd.protocol.inputs import locked
 from opd.protocol.machine import Machine
 from opd.protocol.measures import evaluation
 from opd.protocol.packages.instruction import instruction
 from opd.protocol.patches.source import Tree
-from opd.protocol.phases import RUNS, STATE, WORKSPACE
+from opd.protocol.phases import ARTIFACT, RUNS, STATE, WORKSPACE
 from opd.protocol.programs import Judge, last_words
 from opd.protocol.sandbox.ladder import new_mark
 from opd.protocol.sandbox.layout import interpreter
@@ -40,6 +45,8 @@ from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_text
 from opd.records.tasks import Tool
 
+_OF_THE_EXPLORER_ALONE = frozenset({Tool.TIMER, Tool.NOTE})  # asked at any time, and no news for the operator
+_OTHER = PurePosixPath("/other")  # of two evaluations, as `opd power` sees it
 _RELAY = Path(__file__).with_name("endpoint.py")
 
 
@@ -59,6 +66,8 @@ class Bench:
         say: Callable[[str], None],
     ) -> None:
         contract, identity = attempt.task.contract, attempt.identity
+        outputs = (PurePosixPath(contract.artifacts.pattern).parent,)
+        self._measure = contract.proxy
         verifier = locked(attempt).path("verifier") if contract.proxy.judged else None
         self.machine, self.deadline = machine, deadline
         self.mark = new_mark()  # in the environment of everything that the explorer starts
@@ -75,6 +84,9 @@ class Bench:
         self._judge = Judge(contract, machine, code_sha256=identity.install_sha256)
         self._evaluation = evaluation(contract.proxy, verifier=verifier, workers=max(1, contract.needs.gpus))
         self._say = say
+        self.designs = Designs(
+            this.folder / FOLDER, proxies=this.folder / "proxy", ask=self._power, rank=rank(contract.proxy)
+        )
         self.proxies = Proxies(
             this.folder / "proxy",
             measure=contract.proxy,
@@ -85,14 +97,16 @@ class Bench:
             watch=deadline.watch,
             events=attempt.events.head,
             made_from={"task": identity.task_sha256, "install": identity.install_sha256},
+            look=lambda: snapshot(self.workspace, base, surface=contract.surface, outputs=outputs),
+            measured=self.designs.after,
         )
         self.handing_in = HandingIn(
             workspace=self.workspace,
             base=base,
             surface=contract.surface,
-            outputs=(PurePosixPath(contract.artifacts.pattern).parent,),
+            outputs=outputs,
             explored_in=this.place.name,
-            proxies=self.proxies,
+            outlook=self._outlook,
             left_seconds=deadline.left,
             processes=lambda: self.ledger.running(),  # noqa: PLW0108  it comes after this
             accept=accept,
@@ -116,9 +130,8 @@ class Bench:
         return Ledger(
             folder,
             budget=self.state / "budget.json",
-            deadline=self.deadline,
             evaluating=lambda: self.proxies.evaluating,
-            pipeline_seconds=lambda: self.proxies.shortest_pipeline_seconds,
+            outlook=self._outlook,
             living=lambda: marked(self.mark),
             gpus=self.machine.uuids,
         )
@@ -136,6 +149,7 @@ class Bench:
             stack.enter_context(self._record.open())
             stack.enter_context(self.ledger.open())
             stack.enter_context(self._desk.open(self.state / "desk"))
+            stack.callback(self.designs.close)
             stack.callback(self.proxies.close)
             stack.callback(self.handing_in.close)  # first: it tells an evaluation to end
             yield
@@ -148,32 +162,34 @@ class Bench:
         answers: dict[Tool, Answer] = {
             Tool.FAST_EVAL: self.proxies.fast_eval,
             Tool.TIMER: self._timer,
+            Tool.NOTE: take_note,
             Tool.SUBMIT: self.handing_in.submit,
             Tool.NO_CANDIDATE: self.handing_in.no_candidate,
         }
         return {str(tool): self._told(answers[tool]) for tool in tools}
 
     def _told(self, answer: Answer) -> Answer:
-        """The same answer, which the operator hears too."""
+        """The same answer, which the operator hears too where it is news."""
 
         def told(question: Question, say: Say) -> int:
             def both(text: str) -> None:
                 say(text)
                 self._say(text)
 
-            return answer(question, say if question.command == Tool.TIMER else both)
+            return answer(question, say if question.command in _OF_THE_EXPLORER_ALONE else both)
 
         return told
 
     def _timer(self, question: Question, say: Say) -> int:
-        if question.arguments.get("json"):
-            say(text_of(self.ledger.budget))
-        else:
-            left, given = self.deadline.left(), self.deadline.seconds
-            say(f"{left:.0f} s of {given:.0f} s are left")
-            if (pipeline := self.proxies.shortest_pipeline_seconds) is not None:
-                say(f"your shortest training with its measurement took {pipeline:.0f} s")
+        for line in (text_of(self.ledger.budget),) if question.arguments.get("json") else self._outlook().sentences():
+            say(line)
         return 0
+
+    def _outlook(self) -> Outlook:
+        return outlook(
+            left_seconds=self.deadline.left(), given_seconds=self.deadline.seconds, done=tuple(self.proxies.done),
+            design=self.designs.latest, measure=self._measure,
+        )  # fmt: skip
 
     def _on_host(self, inside: PurePosixPath) -> tuple[Path, PurePosixPath]:
         """Where a path that the explorer names lies; the explorer's own folders are all that there is to name."""
@@ -201,3 +217,21 @@ class Bench:
         )
         if ended.exit_code != 0:
             raise AnswerIsNo(f"the evaluation ended by {ended.reason}: {last_words(logs)}".rstrip(": "))
+
+    def _power(self, one: Path, other: Path | None) -> str:
+        """What `opd power` says of one evaluation, or of two as a pilot; raises `AnswerIsNo` when it fails."""
+        with tempfile.TemporaryDirectory(prefix="opd-power-") as folder:
+            result, logs = Path(folder) / "result", Path(folder)
+            result.mkdir()
+            ended = self._judge.run(
+                ("power", *([_OTHER] if other else []), ARTIFACT, "--json"),
+                artifact=one,
+                result=result,
+                logs=logs,
+                deadline=Deadline(Stopwatch(), seconds=LIMIT_SECONDS),
+                others={_OTHER: other} if other else {},
+                stop=lambda: "the exploration is over" if self.designs.over.is_set() else None,
+            )
+            if ended.exit_code != 0:
+                raise AnswerIsNo(f"opd power ended by {ended.reason}: {last_words(logs)}".rstrip(": "))
+            return (logs / "stdout.log").read_text(encoding="utf-8")

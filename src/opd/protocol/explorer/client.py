@@ -46,13 +46,25 @@ def _no_candidate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--because", required=True, help="why there is nothing to submit")
 
 
+def _note(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", help="in quotes: why you try something, or what you make of a result")
+    parser.add_argument("--about", metavar="RUN", help="which run: its folder, or a proxy's number")
+
+
 _DESCRIPTIONS = {
     "fast-eval": "Score a checkpoint by the proxy benchmark; it has the device for itself meanwhile.",
-    "timer": "What is left of the exploration.",
+    "timer": "What is left of the exploration, what still fits into it, and what difference that could find.",
+    "note": "Put your own words into the record, for the report to quote; free of charge.",
     "submit": "Hand in the workspace as a source patch. It is checked at once; accepted, the exploration ends.",
     "no-candidate": "End the exploration without a patch.",
 }
-_ARGUMENTS = {"fast-eval": _fast_eval, "timer": _timer, "submit": _submit, "no-candidate": _no_candidate}
+_ARGUMENTS = {
+    "fast-eval": _fast_eval,
+    "timer": _timer,
+    "note": _note,
+    "submit": _submit,
+    "no-candidate": _no_candidate,
+}
 
 
 def _ask(name: str, arguments: dict[str, Any]) -> int:

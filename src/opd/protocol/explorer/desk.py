@@ -164,10 +164,19 @@ class _Handler(socketserver.StreamRequestHandler):
 
 def _parsed(line: bytes, *, pid: int) -> Question | None:
     try:
-        value = json.loads(line)
+        value = _whole(json.loads(line, parse_constant=_refused))
         command, arguments, folder = (value[key] for key in ("command", "arguments", "folder"))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     if not (isinstance(command, str) and isinstance(arguments, dict) and isinstance(folder, str)):
         return None
     return Question(command=command, arguments=arguments, folder=folder, pid=pid)
+
+
+def _whole(value: Any) -> Any:
+    """The same with `?` for each half of a character, which can be written to no file: of a name that is no UTF-8."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number that the record can hold")

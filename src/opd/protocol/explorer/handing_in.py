@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from threading import Event, Lock
 
 from opd.protocol.explorer.desk import Question, Say
-from opd.protocol.explorer.proxy import Proxies
+from opd.protocol.explorer.outlook import Outlook
 from opd.protocol.patches.patch import apply, derive, prove
 from opd.protocol.patches.refusals import Refusal, Rule
 from opd.protocol.patches.source import Tree, changed_paths, digest_of
@@ -52,7 +52,7 @@ class HandingIn:
         surface: Surface,
         outputs: Collection[PurePosixPath],
         explored_in: str,
-        proxies: Proxies,
+        outlook: Callable[[], Outlook],
         left_seconds: Callable[[], float],
         processes: Callable[[], tuple[str, ...]],
         accept: Callable[[Candidate], None],
@@ -62,7 +62,7 @@ class HandingIn:
         self._surface = surface
         self._outputs = outputs  # where programs write; no part of a submission
         self._explored_in = explored_in
-        self._proxies = proxies
+        self._outlook = outlook
         self._left_seconds = left_seconds
         self._processes = processes
         self._accept = accept  # seals it
@@ -91,8 +91,12 @@ class HandingIn:
             if question.arguments.get("check"):
                 say("it would be accepted; nothing was submitted")
                 return 0
-            if not question.arguments.get("with_time_left") and self._asks_about_time(say):
-                return 1
+            left = self._outlook()
+            if _has_room(left):
+                say(_room(left))
+                if not question.arguments.get("with_time_left"):
+                    say("`submit --with-time-left` submits all the same")
+                    return 1
             self._accept(candidate)
             self.ending = Ending(outcome=Explored.SUBMITTED, because=None, candidate=candidate)
         self.over.set()
@@ -141,17 +145,20 @@ class HandingIn:
                 f"the exploration is over: {self.ending.outcome if self.ending else 'its time was up'}"
             )
 
-    def _asks_about_time(self, say: Say) -> bool:
-        """Whether so much is left that the explorer has to say that it knows."""
-        pipeline, left = self._proxies.shortest_pipeline_seconds, self._left_seconds()
-        if pipeline is None or left < pipeline:
-            return False
-        say(
-            f"{left:.0f} s are left, and your shortest training with its measurement took {pipeline:.0f} s: "
-            f"{int(left // pipeline)} more would fit, for a matched control or a second seed. "
-            "`submit --with-time-left` submits all the same"
-        )
-        return True
+
+def _has_room(left: Outlook) -> bool:
+    """Whether so much is left that the explorer has to say that it knows."""
+    return left.shortest is not None and left.left_seconds >= left.shortest.seconds
+
+
+def _room(left: Outlook) -> str:
+    """What a submission now leaves unused."""
+    assert left.shortest is not None, "before the first score nobody knows what fits"
+    shortest = left.shortest.seconds
+    return (
+        f"{left.left_seconds:.0f} s are left, and your shortest training with its measurement took {shortest:.0f} s: "
+        f"{int(left.left_seconds // shortest)} more would fit, for a matched control or a second seed; {left.finds()}"
+    )
 
 
 def _summary(candidate: Candidate) -> str:

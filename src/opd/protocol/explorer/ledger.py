@@ -12,8 +12,9 @@ from pathlib import Path
 
 from pydantic import NonNegativeFloat
 
-from opd.protocol.clock import Deadline, now
+from opd.protocol.clock import now
 from opd.protocol.explorer.device import IDLE_SHARE, WINDOW_SECONDS, Gpus, Second
+from opd.protocol.explorer.outlook import Outlook
 from opd.protocol.supervision.processes import Life
 from opd.protocol.supervision.usage import Sample
 from opd.protocol.threads import beside
@@ -32,6 +33,8 @@ class Budget(Settings):
     at_utc: str
     shortest_pipeline_seconds: NonNegativeFloat | None
     """The least that a training with its measurement took so far; null before the first."""
+    outlook: Outlook
+    """What still fits, and what difference that could find."""
 
 
 class Ledger:
@@ -42,17 +45,15 @@ class Ledger:
         folder: Path,
         *,
         budget: Path,
-        deadline: Deadline,
         evaluating: Callable[[], bool],
-        pipeline_seconds: Callable[[], float | None],
+        outlook: Callable[[], Outlook],
         living: Callable[[], tuple[Life, ...]],
         gpus: Collection[str],
     ) -> None:
         self._device, self._seen_file = folder / "device.jsonl", folder / "processes.jsonl"
         self._budget_file = budget
-        self._deadline = deadline
         self._evaluating = evaluating
-        self._pipeline_seconds = pipeline_seconds
+        self._outlook = outlook
         self._living = living
         self._gpus = Gpus(gpus)
         self._known: set[tuple[int, int]] = set()
@@ -72,13 +73,14 @@ class Ledger:
     @property
     def budget(self) -> Budget:
         """As it is now."""
-        left = max(0.0, self._deadline.left())
+        outlook = self._outlook()
         return Budget(
-            given_seconds=self._deadline.seconds,
-            left_seconds=round(left, 3),
-            used_seconds=round(self._deadline.seconds - left, 3),
+            given_seconds=outlook.given_seconds,
+            left_seconds=outlook.left_seconds,
+            used_seconds=round(outlook.given_seconds - outlook.left_seconds, 3),
             at_utc=now().utc,
-            shortest_pipeline_seconds=self._pipeline_seconds(),
+            shortest_pipeline_seconds=outlook.shortest.seconds if outlook.shortest else None,
+            outlook=outlook,
         )
 
     def running(self) -> tuple[str, ...]:

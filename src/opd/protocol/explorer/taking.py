@@ -23,7 +23,7 @@ def take_over(root: Path, inside: PurePosixPath, target: Path, *, largest_bytes:
     Raises `AnswerIsNo` for a folder that isn't there, that holds anything but files, or more than so many bytes.
     """
     try:
-        with opened(root) as top, _below(top, inside) as folder:
+        with opened(root) as top, below(top, inside) as folder:
             _copy(folder, target, largest_bytes)
     except (Strange, FileNotFoundError) as error:
         shutil.rmtree(target, ignore_errors=True)
@@ -32,7 +32,8 @@ def take_over(root: Path, inside: PurePosixPath, target: Path, *, largest_bytes:
 
 
 @contextmanager
-def _below(top: Folder, inside: PurePosixPath) -> Iterator[Folder]:
+def below(top: Folder, inside: PurePosixPath) -> Iterator[Folder]:
+    """The folder that lies there, open; `FileNotFoundError` where a link or anything else stands in the way."""
     descriptor = os.dup(top.descriptor)
     try:
         for part in inside.parts:

@@ -14,12 +14,20 @@ from opd.records.tasks import Contract, DataInput, Measure, ModelInput, Referenc
 _CALLED = {
     Tool.FAST_EVAL: "fast-eval CHECKPOINT",
     Tool.TIMER: "timer",
+    Tool.NOTE: 'note "TEXT" [--about RUN]',
     Tool.SUBMIT: "submit",
     Tool.NO_CANDIDATE: 'no-candidate --because "REASON"',
 }
 _DOES = {
     Tool.FAST_EVAL: "scores a checkpoint by the proxy and keeps the record; it has the device alone meanwhile",
-    Tool.TIMER: "says what is left of the exploration",
+    Tool.TIMER: (
+        "says what is left of the exploration, which of your own experiments still fit into it, and what difference "
+        "they could find"
+    ),
+    Tool.NOTE: (
+        "puts your own words into the record, free of charge: why you try something before you run it, and what you "
+        "make of its result. The report quotes them, and has no other source for what you meant"
+    ),
     Tool.SUBMIT: (
         "checks the workspace's patch and, if it is accepted, ends the exploration; `--check` only checks. While "
         "time is left for another measurement it wants `--with-time-left`, which is recorded"
