@@ -20,13 +20,12 @@ from tests.protocol.document.making import Making
 
 from opd.protocol.attempts.attempt import EVENTS, Attempt
 
-_RUNS = ("baseline", "reward", "top16-fkl", "shuffle")
+_RUNS = ("baseline", "reward", "top16-fkl", "smoke", "shuffle", "probe-240s", "stability")
 VISIBLE = (
-    *(
-        f"explore/attempt-001/trajectory/{name}"
-        for name in ("native.jsonl", "atif.json", "times.jsonl", "stderr.log")
-    ),
-    *(f"explore/attempt-001/{name}.jsonl" for name in ("commands", "desk", "processes")),
+    "explore/attempt-001/trajectory/native.jsonl",
+    "explore/attempt-001/trajectory/atif.json",
+    "explore/attempt-001/commands.jsonl",
+    "explore/attempt-001/desk.jsonl",
     *(f"explore/attempt-001/runs/{name}.log" for name in _RUNS),
     "submission/candidate.patch",
 )

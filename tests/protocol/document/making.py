@@ -62,9 +62,7 @@ class Making:
         write_training_rows(self.folder / MADE / "train.jsonl")
         self.task = _task(self.facts, self.data, self.folder / MADE / "train.jsonl", self.course.given_seconds)
         self.base = sources.base(self.task)
-        self.patched, self.patch = sources.shuffled(
-            self.base, patch_bytes=self.facts.patch_bytes, away=away / "workspace"
-        )
+        self.patched, self.patch = sources.shuffled(self.base, away=away / "workspace")
         self.attempt = self._founded()
         self.clerk = Clerk(self.attempt, began=self.facts.began)
         self.now = self.facts.began  # seconds since 1970, of the next thing that happens
