@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from opd.protocol.clock import Stopwatch, now
+from opd.protocol.explorer import aside
 from opd.protocol.explorer.desk import Question
 from opd.protocol.explorer.device import DeviceLock
 from opd.protocol.explorer.proxy import Proxies, Proxy, pipelines
@@ -69,7 +70,8 @@ class Bench:
 
 
 @pytest.fixture
-def new_bench(tmp_path: Path, evaluated: Callable[..., Any]) -> Callable[..., Bench]:
+def new_bench(tmp_path: Path, evaluated: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Bench]:
+    monkeypatch.setattr(aside, "WAIT_SECONDS", 60.0)  # no test here is about how long that may take
     return lambda look=None: Bench(tmp_path, evaluated, look)
 
 

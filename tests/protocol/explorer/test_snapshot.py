@@ -1,14 +1,12 @@
 """What is written down of the source at a measurement, beside a real workspace that may mean harm."""
 
 import os
-import threading
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from opd.protocol.explorer import snapshot as module
-from opd.protocol.explorer.snapshot import LARGEST_CHANGED_BYTES, Snapshot, beside, snapshot
+from opd.protocol.explorer.snapshot import LARGEST_CHANGED_BYTES, Snapshot, snapshot
 from opd.protocol.patches.patch import apply, derive
 from opd.protocol.patches.source import SourceFile, digest_of, write
 from opd.records.tasks import Surface
@@ -97,27 +95,3 @@ def test_a_long_patch_is_not_kept_and_its_digest_is(workspace: Path, monkeypatch
     assert taken.workspace.patch is None
     assert taken.workspace.patch_sha256 is not None
     assert taken.workspace.missing == f"the patch has {taken.workspace.patch_bytes:,} bytes, and 10 are kept"
-
-
-def test_a_disk_that_fails_is_said_and_nothing_is_raised() -> None:
-    def fails() -> Snapshot:
-        raise OSError(5, "Input/output error", "/workspace/run.sh")
-
-    stood = beside(fails)().workspace
-    assert stood.tree_sha256 is None
-    assert "Input/output error" in (stood.missing or "")
-
-
-def test_one_that_does_not_come_is_not_waited_for(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    monkeypatch.setattr(module, "WAIT_SECONDS", 0.01)
-    held = threading.Event()
-    request.addfinalizer(held.set)
-
-    def hangs() -> Snapshot:
-        held.wait(60)
-        return look(workspace)
-
-    result: Callable[[], Snapshot] = beside(hangs)
-    assert result().workspace.missing == "it was not read by the end of the measurement"

@@ -4,7 +4,8 @@ bench.py       everything that stands ready while it works
 client.py      the commands themselves: a small program that asks the desk, one copy under each name (tools.py)
 desk.py        who answers, outside of the sandbox, in the orchestrator's process
 proxy.py       what `fast-eval` does: a checkpoint taken over (taking.py), evaluated by the install, sealed
-snapshot.py    the source as it stood then; claims.py: what the explorer's own files say made the checkpoint
+snapshot.py    the source as it stood then; claims.py: what the explorer's own files say made the checkpoint; both
+               are read beside the measurement (aside.py)
 outlook.py     what still fits into the time, and what difference that could find (designs.py)
 notes.py       what `note` does
 handing_in.py  what `submit` and `no-candidate` do

@@ -26,7 +26,7 @@ from opd.protocol.explorer.notes import take_note
 from opd.protocol.explorer.outlook import Outlook, outlook, rank
 from opd.protocol.explorer.proxy import Proxies
 from opd.protocol.explorer.record import BASH_ENV, RECORD, Record
-from opd.protocol.explorer.snapshot import snapshot
+from opd.protocol.explorer.snapshot import Snapshot, snapshot
 from opd.protocol.explorer.tools import lay_out_commands
 from opd.protocol.inputs import locked
 from opd.protocol.machine import Machine
@@ -87,18 +87,10 @@ class Bench:
         self.designs = Designs(
             this.folder / FOLDER, proxies=this.folder / "proxy", ask=self._power, rank=rank(contract.proxy)
         )
-        self.proxies = Proxies(
+        self.proxies = self._proxies(
+            attempt,
             this.folder / "proxy",
-            measure=contract.proxy,
-            evaluate=self._evaluate,
-            lock=DeviceLock(self.state),
-            on_host=self._on_host,
-            largest_bytes=contract.needs.disk_bytes,
-            watch=deadline.watch,
-            events=attempt.events.head,
-            made_from={"task": identity.task_sha256, "install": identity.install_sha256},
             look=lambda: snapshot(self.workspace, base, surface=contract.surface, outputs=outputs),
-            measured=self.designs.after,
         )
         self.handing_in = HandingIn(
             workspace=self.workspace,
@@ -125,6 +117,22 @@ class Bench:
             RECORD: STATE / "record",
             "BASH_ENV": STATE / "record.sh",
         }
+
+    def _proxies(self, attempt: Attempt, folder: Path, *, look: Callable[[], Snapshot]) -> Proxies:
+        contract, identity = attempt.task.contract, attempt.identity
+        return Proxies(
+            folder,
+            measure=contract.proxy,
+            evaluate=self._evaluate,
+            lock=DeviceLock(self.state),
+            on_host=self._on_host,
+            largest_bytes=contract.needs.disk_bytes,
+            watch=self.deadline.watch,
+            events=attempt.events.head,
+            made_from={"task": identity.task_sha256, "install": identity.install_sha256},
+            look=look,
+            measured=self.designs.after,
+        )
 
     def _ledger(self, folder: Path) -> Ledger:
         return Ledger(

@@ -20,10 +20,11 @@ from pydantic import NonNegativeFloat, NonNegativeInt
 from opd.protocol.attempts.attempt import OUTCOME
 from opd.protocol.attempts.sealing import seal_record
 from opd.protocol.clock import Stopwatch
+from opd.protocol.explorer.aside import aside
 from opd.protocol.explorer.claims import FOLDER, Claims, Training, claims
 from opd.protocol.explorer.desk import Question, Say
 from opd.protocol.explorer.device import DeviceLock, DeviceTaken
-from opd.protocol.explorer.snapshot import PATCH, Snapshot, Workspace, beside
+from opd.protocol.explorer.snapshot import PATCH, Snapshot, Workspace, no_snapshot
 from opd.protocol.explorer.taking import take_over
 from opd.protocol.measures import read_score
 from opd.protocol.words import one_line
@@ -186,8 +187,8 @@ class Proxies:
         partial = begin(place)
         model = partial / "model"
         sha256, score, missing = None, None, None
-        source = beside(self._look)
-        made_by = claims(root, inside, named=named)
+        source = aside(self._look, name="snapshot", missing=no_snapshot)
+        said = aside(lambda: claims(root, inside, named=named), name="claims", missing=lambda _: None)
         self.evaluating = True
         try:
             take_over(root, inside, model, largest_bytes=self._largest_bytes)
@@ -199,7 +200,7 @@ class Proxies:
         finally:
             self.evaluating = False
             shutil.rmtree(model, ignore_errors=True)
-        stood = source()
+        stood, made_by = source(), said()
         outcome = Proxy(
             number=number,
             checkpoint=one_line(str(named), most=1_000),

@@ -1,12 +1,11 @@
 """The source as it stood when a measurement began: its digest, and what was changed, beside the measurement.
 
-Taken in a thread beside the evaluation, so that it costs the explorer nothing; read as a submission is, so that
-nothing in the workspace is followed, believed or run. What can't be read is said, and the measurement goes on.
+Read as a submission is, so that nothing in the workspace is followed, believed or run. What can't be read is said,
+and the measurement goes on.
 """
 
 import hashlib
-import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -15,8 +14,6 @@ from pydantic import NonNegativeInt
 from opd.protocol.patches.collection import collect
 from opd.protocol.patches.objects import store
 from opd.protocol.patches.source import SourceFile, Tree, changed_paths, digest_of
-from opd.protocol.words import one_line
-from opd.records.errors import OpdError
 from opd.records.settings import Settings
 from opd.records.tasks import Surface
 
@@ -26,7 +23,6 @@ LARGEST_CHANGED_BYTES = (
 )  # of the files that differ: a change of source is far below, and a diff takes a moment
 LARGEST_PATCH_BYTES = 1 << 20
 MOST_PATHS = 1_000  # changed, that are named
-WAIT_SECONDS = 1.0  # for the snapshot, after the evaluation
 
 
 class Workspace(Settings):
@@ -81,31 +77,11 @@ def snapshot(workspace: Path, base: Tree, *, surface: Surface, outputs: Collecti
     return Snapshot(workspace=record, patch=b"" if missing else patch)
 
 
-def beside(take: Callable[[], Snapshot]) -> Callable[[], Snapshot]:
-    """A snapshot is being taken; the call that comes back gives it, or says why there is none."""
-    taken: list[Snapshot] = []
-
-    def work() -> None:
-        try:
-            taken.append(take())
-        except (OpdError, OSError, ValueError) as error:  # the measurement doesn't fail by it, and the record says it
-            taken.append(_none(f"{type(error).__name__}: {error}"))
-
-    thread = threading.Thread(target=work, name="snapshot", daemon=True)
-    thread.start()
-
-    def result() -> Snapshot:
-        thread.join(WAIT_SECONDS)
-        return taken[0] if taken else _none("it was not read by the end of the measurement")
-
-    return result
-
-
-def _none(why: str) -> Snapshot:
+def no_snapshot(why: str) -> Snapshot:
+    """The record of a source that was not read."""
     record = Workspace(
-        tree_sha256=None, changed_paths=(), passed_over=0, patch=None, patch_sha256=None, patch_bytes=0,
-        missing=one_line(why, most=500),
-    )  # fmt: skip
+        tree_sha256=None, changed_paths=(), passed_over=0, patch=None, patch_sha256=None, patch_bytes=0, missing=why
+    )
     return Snapshot(workspace=record, patch=b"")
 
 
