@@ -1,0 +1,92 @@
+"""Whether the final's questions stand anywhere in the attempt, in its task, or in what it trained on.
+
+Every regular file is looked at, in every wrapping that the scanner opens. The questions are held in memory and named
+by salted ids; the scanner's own controls are planted each time.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from opd.protocol.attempts.attempt import EVENTS, RUN, TASK_LOCK
+from opd.protocol.audit.check import Check, Look
+from opd.protocol.audit.evidence import Evidence
+from opd.protocol.contamination.conclusion import conclude
+from opd.protocol.contamination.needles import Needles
+from opd.protocol.contamination.plants import controls
+from opd.protocol.contamination.questions import final_questions, problems
+from opd.protocol.contamination.scan import Hit, Source, scan
+from opd.protocol.inputs import INPUTS_LOCK
+from opd.records.attempts import Stage
+from opd.records.audits import Axis, Coverage, Pointer, Verdict
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.tasks import matches
+
+_VISIBLE = (
+    "explore/*/trajectory/native.*", "explore/*/trajectory/atif.json", "explore/*/commands.jsonl",
+    "explore/*/desk.jsonl", "explore/*/runs/**/*.log", "submission/*.patch",
+)  # fmt: skip
+"""What an explorer did and was told, as it did and was told it."""
+_JUDGED = (f"{Stage.VALIDATION}/", f"{Stage.FINAL}/")  # the evaluator's own side, where the questions belong
+_DATA = "the training data"
+
+
+def _look(evidence: Evidence) -> Look:
+    if evidence.task is None:
+        return _unanswered("the task is not the one that the attempt was made for, so nobody knows its final")
+    try:
+        questions = final_questions(evidence.task.value.contract.final)
+    except (AskedWrongly, AnswerIsNo, OSError) as error:
+        return _unanswered(f"the final's questions can't be had: {error}")
+    data = _data(evidence)
+    needles = Needles(questions, problems(data) if data else ())
+    found = scan(_sources(evidence, data), needles)
+    planted = controls(needles)
+    visible = [file for file in evidence.files if any(matches(glob, file.path) for glob in _VISIBLE)]
+    across = f"{len(visible):,} complete files of trajectory, tool results, commands and patch, and across all others"
+    said = conclude(found, needles, planted, across=across)
+    unread = (*said.unread, *evidence.unread, *(() if data else (f"{_DATA}: not at hand",)))
+    verdict = said.verdict
+    if verdict is Verdict.NONE_FOUND and len(unread) > sum(one.is_picture for one in found.unread):
+        verdict = Verdict.NOT_ASSESSED
+    return Look(
+        verdict=verdict,
+        sentence=said.sentence,
+        details=said.details,
+        evidence=tuple(dict.fromkeys(_pointers(evidence, said.places))),
+        coverage=Coverage(files=found.files, bytes=found.bytes, unread=unread),
+        controls=planted,
+    )
+
+
+def _unanswered(why: str) -> Look:
+    return Look(verdict=Verdict.NOT_ASSESSED, sentence=why, coverage=Coverage(files=0, bytes=0), controls=())
+
+
+def _data(evidence: Evidence) -> Path | None:
+    """The training rows, where they are still at hand."""
+    if evidence.inputs is None:
+        return None
+    path = evidence.inputs.value.under(evidence.folder).path("data")
+    return path if path.is_file() else None
+
+
+def _sources(evidence: Evidence, data: Path | None) -> Iterator[Source]:
+    """What there is to look at: the attempt with its task, but not its judgement; all names; the training rows."""
+    kept = [file for file in evidence.files if not file.path.startswith(_JUDGED)]
+    for file in kept:
+        yield Source(name=file.path, path=evidence.folder / file.path)
+    for name in (RUN, TASK_LOCK, INPUTS_LOCK, EVENTS):
+        yield Source(name=name, path=evidence.folder / name)
+    yield Source(name="the names of all files", content="\n".join(file.path for file in kept).encode())
+    if data is not None:
+        yield Source(name=_DATA, path=data)
+
+
+def _pointers(evidence: Evidence, places: tuple[Hit, ...]) -> Iterator[Pointer]:
+    files = {file.path: file for file in evidence.files}
+    for hit in places:
+        if hit.source in files:
+            yield files[hit.source].at("" if hit.line is None else f"line:{hit.line}")
+
+
+CHECK = Check(axis=Axis.CONTAMINATION, look=_look)
