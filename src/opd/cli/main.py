@@ -13,6 +13,7 @@ import click
 from opd import __version__
 from opd.cli import BEGAN
 from opd.cli.attempt import attempt
+from opd.cli.cases import cases
 from opd.cli.compare import compare
 from opd.cli.data import data
 from opd.cli.demo import demo
@@ -22,11 +23,15 @@ from opd.cli.grade import grade
 from opd.cli.judge import judge
 from opd.cli.load import load
 from opd.cli.plan import plan
+from opd.cli.plot import plot
 from opd.cli.power import power
+from opd.cli.runs import runs
 from opd.cli.score import score
 from opd.cli.show import show
 from opd.cli.task import task
+from opd.cli.top import top
 from opd.cli.train import train
+from opd.cli.view import view
 from opd.records.errors import OpdError
 
 # Several CPU threads that wait by spinning slow each other down many times over when another program runs
@@ -45,7 +50,7 @@ def opd() -> None:
 
 for verb in (
     *(demo, plan, train, evaluate, grade, judge, compare, score, power),
-    *(load, data, show, task, attempt, doctor),
+    *(runs, top, plot, view, load, data, show, task, attempt, cases, doctor),
 ):
     opd.add_command(verb)
 
