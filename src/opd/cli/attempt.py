@@ -1,19 +1,19 @@
-"""`opd attempt`: from a task to three evaluated checkpoints, each stage with its receipt."""
+"""`opd attempt`: from a task to three evaluated checkpoints, an audit and a report, each stage with its receipt."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.at_work import at_work, saying
+from opd.cli.audit import audit
 from opd.cli.export import export
 from opd.cli.paths import UserPath
+from opd.cli.report import report
 
 if TYPE_CHECKING:
     from opd.protocol.attempts.attempt import Attempt
-    from opd.protocol.attempts.lease import Holder
     from opd.records.attempts import Stage, Status
 
 _ATTEMPT = click.argument("folder", metavar="ATTEMPT", type=UserPath())
@@ -24,7 +24,7 @@ _SANDBOX = click.option(
 
 @click.group()
 def attempt() -> None:
-    """Explore, submit, replay, validate, evaluate: an attempt on a task is a folder of sealed receipts."""
+    """Explore, submit, replay, validate, evaluate, audit, report: an attempt is a folder of sealed receipts."""
 
 
 @attempt.command()
@@ -82,7 +82,7 @@ def explore(folder: Path, sandbox: str, quiet: bool) -> None:
 @click.option("--note", help="Where it comes from.")
 def submit(folder: Path, patch: Path, note: str | None) -> None:
     """Take a patch from outside as the submission, marked as such; an explorer submits from inside."""
-    with _at_work(folder) as (attempt, holder):
+    with at_work(folder) as (attempt, holder):
         from opd.protocol.stages.submission import submit_outside
 
         submit_outside(attempt, holder, patch, note=note)
@@ -97,7 +97,7 @@ def submit(folder: Path, patch: Path, note: str | None) -> None:
 def replay(folder: Path, sandbox: str, patch: Path | None, quiet: bool) -> None:
     """Train formally: base and patch, the fixed inputs, `bash run.sh`; again only for the machine's sake."""
     if patch is not None:
-        with _at_work(folder) as (attempt, holder):
+        with at_work(folder) as (attempt, holder):
             from opd.protocol.stages.submission import submit_outside
 
             submit_outside(attempt, holder, patch, note=None)
@@ -132,7 +132,7 @@ def rule(folder: Path, about: str, verdict: str, because: str, by: str | None) -
     """Decide whose failure TRY was, where the evidence leaves it open: formal/attempt-001."""
     from opd.protocol.attempts.ruling import rule as decide
 
-    with _at_work(folder) as (attempt, _):
+    with at_work(folder) as (attempt, _):
         decide(attempt, about=about, verdict=verdict, because=because, by=by)
         click.echo(f"{about}: {verdict}, because {because}")
 
@@ -143,7 +143,7 @@ def resume(folder: Path) -> None:
     """After a crash: seal what was begun as what it is; `run` goes on from there."""
     from opd.protocol.attempts.resuming import resume as seal
 
-    with _at_work(folder) as (attempt, holder):
+    with at_work(folder) as (attempt, holder):
         seal(attempt, holder, say=click.echo)
     _show(folder)
 
@@ -176,22 +176,20 @@ def verify(folder: Path, as_json: bool, head: str | None) -> None:
         raise AnswerIsNo(f"{folder} does not hold")
 
 
-attempt.add_command(export)
+for command in (audit, report, export):
+    attempt.add_command(command)
 
 
 def _run(folder: Path, sandbox: str, *, stages: tuple[str, ...] | None, quiet: bool) -> None:
     from opd.cli.interrupt import Interrupt
     from opd.protocol.attempts.running import run as run_due
     from opd.protocol.sandbox.ladder import climb
-    from opd.records.attempts import Stage
+    from opd.records.attempts import CLOSING, Stage
     from opd.records.errors import AnswerIsNo
 
-    def say(text: str) -> None:
-        if not quiet:
-            click.echo(text, err=True)
-
+    say = saying(quiet)
     wanted = tuple(Stage) if stages is None else tuple(Stage(stage) for stage in stages)
-    with _at_work(folder) as (attempt, holder), Interrupt(unit="stage") as interrupt:
+    with at_work(folder) as (attempt, holder), Interrupt(unit="stage") as interrupt:
         _refuse_not_due(attempt, wanted)
         chosen = climb(sandbox)
         say(f"sandbox: {chosen.rung.name}")
@@ -199,7 +197,7 @@ def _run(folder: Path, sandbox: str, *, stages: tuple[str, ...] | None, quiet: b
     click.echo(_closing(here))
     if interrupt.asked():
         raise AnswerIsNo(f"interrupted; `opd attempt run {folder}` goes on")
-    if here.official is None and not here.due:
+    if here.official is None and not any(due.stage not in CLOSING for due in here.due):
         raise AnswerIsNo(here.missing or here.waits_for or "there is no result")
 
 
@@ -216,9 +214,15 @@ def _refuse_not_due(attempt: "Attempt", wanted: "tuple[Stage, ...]") -> None:
 def _show(folder: Path, *, as_json: bool = False) -> "Status":
     from opd.protocol.attempts.attempt import Attempt
     from opd.protocol.attempts.state import status as work_out
+    from opd.protocol.clock import now
+    from opd.protocol.explorer.outlook import running_outlook
 
-    here = work_out(Attempt(folder))
-    click.echo(json.dumps(here.resolved(), indent=2) if as_json else _table(here))
+    attempt = Attempt(folder)
+    here, outlook = work_out(attempt), running_outlook(attempt, now())
+    if as_json:
+        click.echo(json.dumps({**here.resolved(), "outlook": outlook.resolved() if outlook else None}, indent=2))
+    else:
+        click.echo("\n".join([_table(here), *(f"  {line}" for line in (outlook.sentences() if outlook else ()))]))
     return here
 
 
@@ -231,6 +235,8 @@ def _table(here: "Status") -> str:
     lines += [f"  due: {one.stage}{f' {one.name}' if one.name else ''} ({one.because})" for one in here.due]
     if here.waits_for:
         lines.append(f"  waits for {here.waits_for}")
+    if here.verdicts is not None:
+        lines.append(f"  audit: {', '.join(f'{axis} {verdict}' for axis, verdict in here.verdicts.items())}")
     lines += [f"  contradiction: {sentence}" for sentence in here.contradictions]
     return "\n".join([*lines, f"  {_closing(here)}"])
 
@@ -243,16 +249,6 @@ def _closing(here: "Status") -> str:
     return (
         f"official: step {best.step}, {best.correct}/{best.samples} = {best.mean:.6f}{error}, the best of {best.of}"
     )
-
-
-@contextmanager
-def _at_work(folder: Path) -> "Iterator[tuple[Attempt, Holder]]":
-    from opd.protocol.attempts.attempt import Attempt
-    from opd.protocol.attempts.lease import held
-
-    attempt = Attempt(folder)
-    with held(attempt.folder) as holder:
-        yield attempt, holder
 
 
 def _given(inputs: tuple[str, ...]) -> dict[str, Path]:

@@ -1,8 +1,9 @@
 """An attempt on a task: who made it, how each stage can end, and what it has come to.
 
-    explore ─submitted→ submission → formal ─completed→ validation → final
-       │                               │
-       no_candidate, deadline …        infra_failed, interrupted → the next formal try, same patch
+    explore ─submitted→ submission → formal ─completed→ validation → final ─→ audit → report
+       │                               │                                          │
+       no_candidate, deadline …        infra_failed, interrupted                  however the attempt ended
+                                       → the next formal try, same patch
 
 Words for how a stage ended and words for whether it is alive are two vocabularies that share none.
 """
@@ -12,6 +13,7 @@ from typing import Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
+from opd.records.audits import Axis, Verdict
 from opd.records.causes import Cause
 from opd.records.checkpoints import Loaded, Structure
 from opd.records.settings import Settings
@@ -25,6 +27,12 @@ class Stage(StrEnum):
     FORMAL = "formal"
     VALIDATION = "validation"
     FINAL = "final"
+    AUDIT = "audit"
+    REPORT = "report"
+
+
+CLOSING = frozenset({Stage.AUDIT, Stage.REPORT})
+"""What is done about an attempt when all else is done; the result does not rest on it."""
 
 
 class Explored(StrEnum):
@@ -71,6 +79,18 @@ class Evaluated(StrEnum):
 
     SCORED = "scored"
     FAILED = "failed"
+
+
+class Audited(StrEnum):
+    """How an audit ended that was made to its end, whatever it found."""
+
+    ASSESSED = "assessed"
+
+
+class Reported(StrEnum):
+    """How a report ended that was written to its end."""
+
+    RENDERED = "rendered"
 
 
 ANOTHER_TRY = frozenset({Explored.INTERRUPTED.value, Explored.INFRA_FAILED.value})  # of explore and formal alike
@@ -154,7 +174,8 @@ class Status(Settings):
     task: str
     state: str
     """new, exploring, submitted, replaying, waits_for_a_ruling, replayed, validating, validated, evaluating,
-    evaluated; interrupted (somebody was at work and died), ended (without a score), inconsistent (contradictions)."""
+    evaluated; ended (without a score); auditing, audited, reporting, reported; interrupted (somebody was at work
+    and died), inconsistent (contradictions)."""
     tries: tuple[TryState, ...]
     due: tuple[Due, ...]
     """Empty when all is done, when somebody is at it, or when nothing can be done without a person."""
@@ -163,6 +184,8 @@ class Status(Settings):
     official: Official | None
     """Null with a reason in `missing`, never zero."""
     missing: str | None
+    verdicts: dict[Axis, Verdict] | None
+    """Of the audit that counts: the newest that has seen all that is sealed; null without one."""
     contradictions: tuple[str, ...]
 
 

@@ -9,9 +9,15 @@ from typing import Any
 
 import pytest
 
-from opd.records.attempts import Explored, Liveness, Replayed
+from opd.records.attempts import Audited, Explored, Liveness, Replayed, Reported, Stage
+from opd.records.audits import Audit, Axis, Coverage, Finding, Verdict
 from opd.records.files import COMPLETE, canonical_json, digest, sha256, write_json
 from opd.records.receipts import RECEIPT, Sealed
+
+FINDING = Finding(
+    check="lineage", axis=Axis.LINEAGE, verdict=Verdict.NONE_FOUND, sentence="all holds",
+    coverage=Coverage(files=1, bytes=1), controls=(),
+)  # fmt: skip
 
 
 def _reseal(folder: Path) -> None:
@@ -182,7 +188,7 @@ def test_a_ruling_about_what_needs_none_changes_nothing(lab: Any) -> None:
     lab.formal(Replayed.FAILED_CANDIDATE)
     lab.rule("infrastructure")
     found = lab.status
-    assert (found.due, found.tries[-1].outcome) == ((), "failed_candidate")
+    assert ([str(one.stage) for one in found.due], found.tries[-1].outcome) == (["audit"], "failed_candidate")
     assert found.contradictions == ("rulings/001 is about formal/attempt-001, which needed no ruling",)
 
 
@@ -206,3 +212,32 @@ def test_what_a_crash_in_the_last_instant_leaves_is_not_believed_and_no_contradi
     assert (found.tries[-1].liveness, found.state, found.contradictions) == (Liveness.UNMARKED, "interrupted", ())
     assert found.official is not None
     assert found.official.step == 10, "the better one is not counted yet"
+
+
+def test_a_report_that_names_no_audit_is_a_contradiction(lab: Any) -> None:
+    lab.whole()
+    with lab.trying(lab.attempt.next(Stage.REPORT), {}) as this:
+        this.end(Reported.RENDERED)
+    assert lab.status.contradictions == ("report/attempt-001 does not say which audit it was made from",)
+
+
+def test_an_audit_that_is_gone_while_a_later_one_is_there_is_a_contradiction(lab: Any) -> None:
+    lab.whole()
+    for _ in range(2):
+        with lab.trying(lab.attempt.next(Stage.AUDIT), {}) as this:
+            this.end(Audited.ASSESSED, Audit(findings=()))
+    assert lab.status.contradictions == ()
+    shutil.rmtree(lab.folder / "audit/attempt-001")
+    assert "audit/attempt-001 is gone: a later one is there" in lab.status.contradictions
+
+
+def test_an_audit_that_was_rewritten_is_a_contradiction(lab: Any) -> None:
+    """faults H40: a verdict is no text that somebody may edit."""
+    lab.whole()
+    with lab.trying(lab.attempt.next(Stage.AUDIT), {}) as this:
+        this.end(Audited.ASSESSED, Audit(findings=()))
+    assert lab.status.contradictions == ()
+    path = lab.folder / "audit/attempt-001/outcome.json"
+    path.chmod(0o644)
+    write_json(path, {"findings": [], "advice": []} | {"findings": [FINDING.resolved()]})
+    assert lab.status.contradictions == ("audit/attempt-001: its outcome.json is not what its receipt says",)

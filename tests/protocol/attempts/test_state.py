@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from opd.protocol.attempts.attempt import Attempt
+from opd.protocol.attempts.evidence import Evidence
 from opd.protocol.attempts.lease import LEASE, held
 from opd.protocol.attempts.state import status
 from opd.protocol.clock import Instant, now
-from opd.records.attempts import Evaluated, Explored, Liveness, Replayed, Stage, Validated
+from opd.records.attempts import Audited, Evaluated, Explored, Liveness, Replayed, Reported, Stage, Validated
+from opd.records.audits import Audit, Axis, Coverage, Finding, Verdict
 from opd.records.files import COMPLETE, write_json
 from opd.records.receipts import begin
 from opd.records.trees import entries, tree_digest
@@ -72,11 +74,12 @@ VALID = dict.fromkeys((10, 20, 30), Validated.VALID)
 INVALID = dict.fromkeys((10, 20, 30), Validated.INVALID)
 INFRA, DIED, FAILED, DONE = Replayed.INFRA_FAILED, Replayed.INTERRUPTED, Replayed.FAILED_CANDIDATE, Replayed.COMPLETED
 ENDED = [one for one in Explored if one not in {Explored.SUBMITTED, Explored.INTERRUPTED, Explored.INFRA_FAILED}]
+AUDIT = ["audit"]
 
 SITUATIONS = {
     "new": (NOTHING, "new", ["explore"], "not explored yet"),
     **{
-        f"explored: {one}": (lambda lab, one=one: lab.explore(one), "ended", [], f"the exploration ended by {one}")
+        f"explored: {one}": (lambda lab, one=one: lab.explore(one), "ended", AUDIT, f"the exploration ended by {one}")
         for one in ENDED
     },
     "explored: died": (lambda lab: lab.explore(Explored.INTERRUPTED), "interrupted", ["explore"], "by interrupted"),
@@ -88,29 +91,33 @@ SITUATIONS = {
     ),
     "formal: machine": (_formal(INFRA), "submitted", ["formal"], "1 ended for the machine's sake"),
     "formal: interrupted": (_formal(DIED), "submitted", ["formal"], "1 ended for the machine's sake"),
-    "formal: retries used up": (_formal(INFRA, DIED, INFRA), "ended", [], "3 ended for the machine's sake"),
-    "formal: failed": (_formal(FAILED), "ended", [], "formal/attempt-001 ended as failed_candidate"),
-    "formal: failed after a retry": (_formal(INFRA, FAILED), "ended", [], "attempt-002 ended as failed_candidate"),
+    "formal: retries used up": (_formal(INFRA, DIED, INFRA), "ended", AUDIT, "3 ended for the machine's sake"),
+    "formal: failed": (_formal(FAILED), "ended", AUDIT, "formal/attempt-001 ended as failed_candidate"),
+    "formal: failed after a retry": (_formal(INFRA, FAILED), "ended", AUDIT, "attempt-002 ended as failed_candidate"),
     "formal: ambiguous": (_ambiguous(None), "waits_for_a_ruling", [], "ended as ambiguous"),
     "formal: ruled the machine's": (_ambiguous("infrastructure"), "submitted", ["formal"], "for the machine's sake"),
-    "formal: ruled the candidate's": (_ambiguous("candidate"), "ended", [], "ended as failed_candidate"),
+    "formal: ruled the candidate's": (_ambiguous("candidate"), "ended", AUDIT, "ended as failed_candidate"),
     "formal: completed": (
         _formal(INFRA, DONE, steps=(10, 20)), "replayed", ["validation/step-000010", "validation/step-000020"],
         "no final evaluation has a score yet",
     ),
-    "formal: no checkpoint": (_formal(DONE), "ended", [], "formal/attempt-001 left no checkpoint"),
+    "formal: no checkpoint": (_formal(DONE), "ended", AUDIT, "formal/attempt-001 left no checkpoint"),
     "validation: in part": (
         _evaluated({10: Validated.VALID, 20: Validated.INVALID}, {}), "replayed",
         ["validation/step-000030", "final/step-000010"], "no final evaluation has a score yet",
     ),
-    "validation: none valid": (_evaluated(INVALID, {}), "ended", [], "no checkpoint is valid"),
+    "validation: none valid": (_evaluated(INVALID, {}), "ended", AUDIT, "no checkpoint is valid"),
     "finals: in part": (
         _evaluated(VALID, {20: 0.5}), "validated", ["final/step-000010", "final/step-000030"], (20, 1),
     ),
-    "finals: best of three": (_evaluated(VALID, {10: 0.4, 20: 0.6, 30: 0.5}), "evaluated", [], (20, 3)),
-    "finals: a tie goes to the earlier": (_evaluated(VALID, {10: 0.4, 20: 0.6, 30: 0.6}), "evaluated", [], (20, 3)),
-    "finals: nothing right is a score": (_evaluated(VALID, {10: 0.0, 20: None, 30: None}), "evaluated", [], (10, 1)),
-    "finals: none": (_evaluated(VALID, dict.fromkeys((10, 20, 30))), "ended", [], "has a score: it broke"),
+    "finals: best of three": (_evaluated(VALID, {10: 0.4, 20: 0.6, 30: 0.5}), "evaluated", AUDIT, (20, 3)),
+    "finals: a tie goes to the earlier": (
+        _evaluated(VALID, {10: 0.4, 20: 0.6, 30: 0.6}), "evaluated", AUDIT, (20, 3),
+    ),
+    "finals: nothing right is a score": (
+        _evaluated(VALID, {10: 0.0, 20: None, 30: None}), "evaluated", AUDIT, (10, 1),
+    ),
+    "finals: none": (_evaluated(VALID, dict.fromkeys((10, 20, 30))), "ended", AUDIT, "has a score: it broke"),
 }  # fmt: skip
 
 
@@ -171,7 +178,7 @@ def test_who_damages_the_first_try_does_not_make_the_second_count(lab: Any) -> N
     lab.formal(steps=(10,))
     (lab.folder / "formal/attempt-001" / COMPLETE).write_text("")
     found = lab.status
-    assert (due(found), found.official) == ([], None)
+    assert (due(found), found.official) == (["audit"], None)
     assert found.missing == "no formal try counts: formal/attempt-001 is damaged"
     assert found.contradictions[0].startswith("formal/attempt-001: its mark does not fit its receipt")
 
@@ -183,6 +190,78 @@ def test_who_removes_the_first_try_does_not_make_the_second_count_unseen(lab: An
     shutil.rmtree(lab.folder / "formal/attempt-001")
     assert "formal/attempt-001 is gone: a later one is there" in lab.status.contradictions
     assert "the log says that formal/attempt-001 was sealed, and it is not there" in lab.status.contradictions
+
+
+# ---- when all else is done: an audit of all that is sealed, and a report of that audit ----
+
+
+def audit(lab: Any, verdict: Verdict = Verdict.NONE_FOUND, **made_from: str) -> None:
+    """An audit that has seen all that is sealed, and what else is given."""
+    finding = Finding(
+        check="lineage", axis=Axis.LINEAGE, verdict=verdict, sentence="s", coverage=Coverage(files=1, bytes=1),
+        controls=(),
+    )  # fmt: skip
+    receipts = Evidence(lab.attempt, now()).receipts
+    with lab.trying(lab.attempt.next(Stage.AUDIT), receipts | made_from) as this:
+        this.end(Audited.ASSESSED, Audit(findings=(finding,)))
+
+
+def report(lab: Any, number: int = 1) -> None:
+    with lab.trying(lab.attempt.next(Stage.REPORT), lab.receipts(f"audit/attempt-{number:03d}")) as this:
+        this.end(Reported.RENDERED)
+
+
+def test_an_audit_is_due_when_nothing_else_is_and_then_a_report_of_it(lab: Any) -> None:
+    lab.whole()
+    assert (lab.status.state, due(lab.status), lab.status.verdicts) == ("evaluated", AUDIT, None)
+    audit(lab, Verdict.SUSPECTED)
+    found = lab.status
+    assert (found.state, due(found), found.contradictions) == ("audited", ["report"], ())
+    assert found.verdicts is not None
+    assert (found.verdicts[Axis.LINEAGE], found.verdicts[Axis.PLATFORM]) == ("suspected", "not_assessed")
+    report(lab)
+    assert (lab.status.state, due(lab.status), lab.status.contradictions) == ("reported", [], ())
+    assert lab.status.official is not None
+
+
+def test_after_another_audit_another_report_is_due(lab: Any) -> None:
+    lab.whole()
+    audit(lab)
+    report(lab)
+    audit(lab, Verdict.CONFIRMED)
+    assert (lab.status.state, due(lab.status)) == ("audited", ["report"])
+    assert lab.status.verdicts is not None
+    assert lab.status.verdicts[Axis.LINEAGE] == "confirmed", "the newest counts"
+    report(lab, 2)
+    assert (lab.status.state, due(lab.status)) == ("reported", [])
+
+
+def test_an_audit_that_has_not_seen_what_was_sealed_since_does_not_count(lab: Any) -> None:
+    lab.explore()
+    lab.formal(Replayed.AMBIGUOUS)
+    audit(lab)
+    assert lab.status.verdicts is not None
+    lab.rule("candidate")
+    found = lab.status
+    assert (due(found), found.verdicts) == (["audit"], None)
+    assert found.due[0].because == "audit/attempt-001 has not seen all that is sealed"
+    audit(lab)
+    assert due(lab.status) == ["report"]
+
+
+def test_while_anything_else_is_due_or_waited_for_no_audit_is(lab: Any) -> None:
+    assert due(lab.status) == ["explore"]
+    lab.explore()
+    assert due(lab.status) == ["formal"]
+    lab.formal(Replayed.AMBIGUOUS)
+    assert (due(lab.status), lab.status.state) == ([], "waits_for_a_ruling")
+
+
+def test_an_audit_that_was_interrupted_does_not_count(lab: Any) -> None:
+    lab.whole()
+    with lab.trying(lab.attempt.next(Stage.AUDIT), Evidence(lab.attempt, now()).receipts) as this:
+        this.end(Replayed.INTERRUPTED)
+    assert (lab.status.state, due(lab.status), lab.status.verdicts) == ("evaluated", AUDIT, None)
 
 
 # ---- who is at work, and who is not any more ----
@@ -203,6 +282,8 @@ _WORD = {
     Stage.FORMAL: "replaying",
     Stage.VALIDATION: "validating",
     Stage.FINAL: "evaluating",
+    Stage.AUDIT: "auditing",
+    Stage.REPORT: "reporting",
 }
 
 

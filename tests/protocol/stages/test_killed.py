@@ -98,7 +98,7 @@ def test_an_attempt_that_is_killed_in_every_stage_comes_to_the_result_of_one_tha
     }
     opd("attempt", "run", folder)
 
-    here = check("evaluated")
+    here = check("reported")
     assert [(one["name"], one["outcome"]) for one in here["tries"]] == [
         ("explore/attempt-001", "interrupted"),
         ("explore/attempt-002", "submitted"),
@@ -107,6 +107,8 @@ def test_an_attempt_that_is_killed_in_every_stage_comes_to_the_result_of_one_tha
         ("formal/attempt-002", "completed"),
         ("validation/step-000005", "valid"),
         ("final/step-000005", "scored"),
+        ("audit/attempt-001", "assessed"),
+        ("report/attempt-001", "rendered"),
     ]
     assert here["official"]["samples"] == 2000
     after = {

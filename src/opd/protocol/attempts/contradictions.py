@@ -2,7 +2,7 @@
 
 files      a mark that doesn't fit its receipt, a record that isn't what its receipt says, a number left out
 log        a chain that breaks, a receipt that it doesn't know, one that it knows and that isn't there
-lineage    task → submission → formal try → validation → final: each says what it was made from
+lineage    task → submission → formal try → validation → final → audit → report: each says what it was made from
 order      a formal try after the one that counts, a final without a valid artifact, a ruling about nothing
 """
 
@@ -16,6 +16,7 @@ from opd.records.attempts import (
     Formal,
     Liveness,
     Replayed,
+    Reported,
     Stage,
     Submission,
     Validation,
@@ -49,7 +50,7 @@ def _files(evidence: Evidence) -> Iterator[str]:
         kind = FACTS.get((seen.place.stage, seen.receipt.outcome)) if seen.receipt else None
         if kind and evidence.facts(kind, seen) is None:
             yield f"{seen.place.name}: its outcome.json is not what its receipt says"
-    for stage in (Stage.EXPLORE, Stage.FORMAL):
+    for stage in (Stage.EXPLORE, Stage.FORMAL, Stage.AUDIT, Stage.REPORT):
         numbers = [seen.place.number for seen in evidence.tries[stage]]
         for number in sorted({*range(1, max(numbers, default=0))} - {*numbers}):
             yield f"{evidence.attempt.place(stage, number).name} is gone: a later one is there"
@@ -89,6 +90,8 @@ def _lineage(evidence: Evidence) -> Iterator[str]:
         for parent in _parents(evidence, seen):
             if f"{parent}/{RECEIPT}" not in made_from:
                 yield f"{seen.place.name} does not say that it was made from {parent}/{RECEIPT}"
+        if seen.outcome == Reported.RENDERED and not any(name.startswith(f"{Stage.AUDIT}/") for name in made_from):
+            yield f"{seen.place.name} does not say which audit it was made from"
 
 
 def _parents(evidence: Evidence, seen: Seen) -> tuple[str, ...]:

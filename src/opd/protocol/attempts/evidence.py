@@ -20,17 +20,21 @@ from opd.protocol.attempts.lease import is_alive, read_lease
 from opd.protocol.clock import Instant
 from opd.records.attempts import (
     ANOTHER_TRY,
+    CLOSING,
+    Audited,
     Evaluated,
     Final,
     Formal,
     Handed,
     Liveness,
     Replayed,
+    Reported,
     Stage,
     Submission,
     Validated,
     Validation,
 )
+from opd.records.audits import Audit
 from opd.records.causes import Ruling
 from opd.records.errors import AskedWrongly
 from opd.records.files import COMPLETE, sha256
@@ -45,6 +49,7 @@ FACTS: dict[tuple[Stage, str], type[Settings]] = {
     (Stage.VALIDATION, Validated.VALID): Validation,
     (Stage.VALIDATION, Validated.INVALID): Validation,
     (Stage.FINAL, Evaluated.SCORED): Final,
+    (Stage.AUDIT, Audited.ASSESSED): Audit,
 }
 """The tries whose outcome.json is counted on, and what it has to hold."""
 
@@ -152,6 +157,36 @@ class Evidence:
         scored = [seen for seen in self.sealed(Stage.FINAL) if seen.outcome == Evaluated.SCORED]
         found = [self.facts(Final, seen) for seen in scored if seen.place.number in self.valid_steps]
         return tuple(final for final in found if final is not None and final.mean is not None)
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """The digest of each receipt by its name: of every try that is over, and every ruling."""
+        return {
+            **{f"{one.place.name}/{RECEIPT}": one.receipt_sha256 for one in self.all() if one.receipt_sha256},
+            **{f"{one.place.name}/{RECEIPT}": sha256(one.place.folder / RECEIPT) for one in self.rulings},
+        }
+
+    @property
+    def receipts(self) -> dict[str, str]:
+        """Those of them that an audit is about: all but those of audits and reports."""
+        closing = tuple(f"{stage}/" for stage in CLOSING)
+        return {name: digest for name, digest in self.digests.items() if not name.startswith(closing)}
+
+    @cached_property
+    def audit(self) -> Seen | None:
+        """The audit that counts: the newest that has seen all that is sealed by now."""
+        made = [seen for seen in self.sealed(Stage.AUDIT) if seen.outcome == Audited.ASSESSED and seen.receipt]
+        seen_all = [one for one in made if one.receipt and self.receipts.items() <= one.receipt.made_from.items()]
+        return seen_all[-1] if seen_all else None
+
+    @cached_property
+    def report(self) -> Seen | None:
+        """The newest report that is made from the audit that counts."""
+        if self.audit is None:
+            return None
+        needed = f"{self.audit.place.name}/{RECEIPT}", self.audit.receipt_sha256
+        made = [seen for seen in self.sealed(Stage.REPORT) if seen.outcome == Reported.RENDERED and seen.receipt]
+        return next((one for one in reversed(made) if one.receipt and needed in one.receipt.made_from.items()), None)
 
     def facts(self, kind: type[S], seen: Seen) -> S | None:
         """outcome.json of a sealed try; None where it is missing, or not what its receipt says."""

@@ -1,6 +1,6 @@
 """The chain from the task to the scores: what each step says that it came from, held against what is there.
 
-task ── base ── explore ── patch ── checkout ── formal ── artifact ── validation ── final
+task ── base ── explore ── patch ── checkout ── formal ── artifact ── validation ── final ── audit ── report
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from opd.protocol.inputs import locked
 from opd.records.attempts import Artifact, Final, Formal, Stage, Submission, Validation
 from opd.records.errors import AskedWrongly
 from opd.records.files import COMPLETE, digest
-from opd.records.receipts import Receipt, read_receipt
+from opd.records.receipts import RECEIPT, Receipt, read_receipt
 from opd.records.settings import Settings
 from opd.records.trees import Entry, Kind, tree_digest
 
@@ -39,12 +39,18 @@ class Link(Settings):
 
 def lineage(evidence: Evidence) -> Iterator[Link]:
     """Every link that is there by now, in order, by what the receipts say of the files: those are read elsewhere."""
-    attempt, identity = evidence.attempt, evidence.attempt.identity
+    identity = evidence.attempt.identity
     yield Link(name="task → attempt", said=identity.task_sha256, found=_task_sha256(evidence))
     yield Link(name="base → attempt", said=identity.base_sha256, found=_base_sha256(evidence))
     for seen in evidence.sealed(Stage.EXPLORE):
         said = seen.receipt.made_from.get("base", "") if seen.receipt else ""
         yield Link(name=f"base → {seen.place.name}", said=said, found=identity.base_sha256)
+    yield from _of_submission(evidence)
+    yield from _of_receipts(evidence)
+
+
+def _of_submission(evidence: Evidence) -> Iterator[Link]:
+    attempt, identity = evidence.attempt, evidence.attempt.identity
     submission = evidence.facts(Submission, evidence.submission) if evidence.submission else None
     if submission is None or evidence.submission is None or evidence.submission.receipt is None:
         return
@@ -77,6 +83,15 @@ def _of_artifacts(evidence: Evidence) -> Iterator[Link]:
             if isinstance(facts, Validation | Final):
                 name = f"step {step} → {seen.place.name}"
                 yield Link(name=name, said=facts.artifact_sha256, found=artifacts.get(step))
+
+
+def _of_receipts(evidence: Evidence) -> Iterator[Link]:
+    """What audits say that they have seen, and of which audit a report is."""
+    for seen in (*evidence.sealed(Stage.AUDIT), *evidence.sealed(Stage.REPORT)):
+        made_from = seen.receipt.made_from if seen.receipt else {}
+        said = {name: sha256 for name, sha256 in made_from.items() if name.endswith(f"/{RECEIPT}")}
+        found = {name: evidence.digests.get(name) for name in said}
+        yield Link(name=f"receipts → {seen.place.name}", said=digest(said), found=digest(found), compared=len(said))
 
 
 def _task_sha256(evidence: Evidence) -> str | None:

@@ -11,11 +11,13 @@ from opd.protocol.gpus import claimed
 from opd.protocol.install import check_install
 from opd.protocol.machine import Machine
 from opd.protocol.sandbox.ladder import Chosen
+from opd.protocol.stages.audit import audit
 from opd.protocol.stages.explore import explore
 from opd.protocol.stages.final import evaluate
 from opd.protocol.stages.formal import replay
+from opd.protocol.stages.report import report
 from opd.protocol.stages.validation import validate
-from opd.records.attempts import Due, Liveness, Stage, Status
+from opd.records.attempts import CLOSING, Due, Liveness, Stage, Status
 from opd.records.errors import AnswerIsNo
 from opd.records.receipts import Receipt
 
@@ -38,17 +40,47 @@ def run(
     while not cancelled():
         here = status(attempt)
         _refuse_unsound(here)
-        check_install(attempt.identity.install_sha256)
         due = next((one for one in here.due if one.stage in stages), None)
         if due is None:
             return here
+        closing = due.stage in CLOSING  # judges nothing: any install may look at what another has judged
+        if not closing:
+            check_install(attempt.identity.install_sha256)
         say(f"{due.stage}{f' {due.name}' if due.name else ''}: {due.because}")
-        with claimed(attempt.task.contract.needs.gpus, who=attempt.identity.case) as gpus:
+        count = 0 if closing else attempt.task.contract.needs.gpus
+        with claimed(count, who=attempt.identity.case) as gpus:
             machine = Machine(sandbox=sandbox, gpus=gpus)
             receipt = do(attempt, holder, machine, due, say=say, cancelled=cancelled)
         because = f": {receipt.because}" if receipt.because else ""
         say(f"{due.stage}{f' {due.name}' if due.name else ''} ended: {receipt.outcome}{because}")
     return status(attempt)
+
+
+def audit_anew(
+    attempt: Attempt,
+    holder: Holder,
+    *,
+    judge: tuple[str, ...] | None = None,
+    say: Say,
+    cancelled: Callable[[], bool],
+) -> Receipt:
+    """The receipt of another audit, whether one is due or not, and whether the attempt holds or not: it says so.
+
+    Raises `AnswerIsNo` for an attempt that was left in the middle of something.
+    """
+    _refuse_left(status(attempt))
+    return audit(attempt, holder, judge=judge, say=say, cancelled=cancelled)
+
+
+def report_anew(attempt: Attempt, holder: Holder, *, pdf: bool, say: Say, cancelled: Callable[[], bool]) -> Receipt:
+    """The receipt of another report, after an audit where none counts.
+
+    Raises `AnswerIsNo` for an attempt that contradicts itself, or that was left in the middle of something.
+    """
+    _refuse_unsound(status(attempt))
+    if Evidence(attempt, now()).audit is None:
+        audit(attempt, holder, say=say, cancelled=cancelled)
+    return report(attempt, holder, pdf=pdf, say=say)
 
 
 def do(
@@ -59,6 +91,10 @@ def do(
         return explore(attempt, holder, machine, say=say, cancelled=cancelled)
     if due.stage is Stage.FORMAL:
         return replay(attempt, holder, machine, cancelled=cancelled)
+    if due.stage is Stage.AUDIT:
+        return audit(attempt, holder, say=say, cancelled=cancelled)
+    if due.stage is Stage.REPORT:
+        return report(attempt, holder, say=say)
     formal = _counted(attempt).folder
     assert due.name is not None, "what is due for a checkpoint names it"
     step = int(due.name.removeprefix("step-"))
@@ -75,6 +111,10 @@ def _counted(attempt: Attempt) -> Place:
 def _refuse_unsound(here: Status) -> None:
     if here.contradictions:
         raise AnswerIsNo(f"{here.case} contradicts itself: {'; '.join(here.contradictions)}")
+    _refuse_left(here)
+
+
+def _refuse_left(here: Status) -> None:
     left = [one.name for one in here.tries if one.liveness in {Liveness.LEFT, Liveness.UNMARKED}]
     left = [name for name in left if not name.startswith((Stage.VALIDATION, Stage.FINAL))]  # these go on
     if left:

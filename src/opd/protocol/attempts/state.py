@@ -5,6 +5,8 @@
     validation  ←  each artifact of that try
     final       ←  each artifact that is valid
     official    ←  the best of the finals
+    audit       ←  when nothing else is due: of all that is sealed; another, when more is sealed since
+    report      ←  of that audit
 
 What does not fit together is a contradiction, and is said; nothing is chosen silently.
 """
@@ -24,6 +26,7 @@ from opd.records.attempts import (
     TryState,
     Validated,
 )
+from opd.records.audits import Audit, Axis, Verdict
 
 _AT_WORK = {
     Stage.EXPLORE: "exploring",
@@ -31,8 +34,15 @@ _AT_WORK = {
     Stage.FORMAL: "replaying",
     Stage.VALIDATION: "validating",
     Stage.FINAL: "evaluating",
+    Stage.AUDIT: "auditing",
+    Stage.REPORT: "reporting",
 }
-_COME_TO = {Stage.FORMAL: "submitted", Stage.VALIDATION: "replayed", Stage.FINAL: "validated"}
+_COME_TO = {
+    Stage.FORMAL: "submitted",
+    Stage.VALIDATION: "replayed",
+    Stage.FINAL: "validated",
+    Stage.REPORT: "audited",
+}
 
 
 def status(attempt: Attempt, *, at: Instant | None = None) -> Status:
@@ -41,6 +51,8 @@ def status(attempt: Attempt, *, at: Instant | None = None) -> Status:
     evidence = Evidence(attempt, at)
     found = tuple(contradictions(evidence, at))
     due, waits_for = ((), None) if evidence.running else _due(evidence)
+    if not (due or waits_for or evidence.running):
+        due = _due_at_last(evidence)
     official = _official(evidence)
     return Status(
         case=attempt.identity.case,
@@ -51,6 +63,7 @@ def status(attempt: Attempt, *, at: Instant | None = None) -> Status:
         waits_for=waits_for,
         official=official,
         missing=None if official else _why_no_score(evidence),
+        verdicts=_verdicts(evidence),
         contradictions=found,
     )
 
@@ -103,6 +116,24 @@ def _due_formal(evidence: Evidence) -> tuple[Due, ...]:
     if len(tries) > evidence.attempt.task.contract.budgets.formal_retries:
         return ()
     return _another(Stage.FORMAL, tries[-1])
+
+
+def _due_at_last(evidence: Evidence) -> tuple[Due, ...]:
+    """When nothing else is: an audit of all that is sealed, then a report of that audit."""
+    if not evidence.receipts:
+        return ()
+    if evidence.audit is None:
+        made = evidence.sealed(Stage.AUDIT)
+        because = f"{made[-1].place.name} has not seen all that is sealed" if made else "nothing was audited"
+        return (Due(stage=Stage.AUDIT, name=None, because=because),)
+    if evidence.report is None:
+        return (Due(stage=Stage.REPORT, name=None, because=f"{evidence.audit.place.name} has no report"),)
+    return ()
+
+
+def _verdicts(evidence: Evidence) -> dict[Axis, Verdict] | None:
+    audit = evidence.facts(Audit, evidence.audit) if evidence.audit else None
+    return {axis: audit.of(axis) for axis in Axis} if audit else None
 
 
 def _another(stage: Stage, last: Seen) -> tuple[Due, ...]:
@@ -178,12 +209,17 @@ def _state(evidence: Evidence, due: tuple[Due, ...], waits_for: str | None) -> s
     """One word, or a few, for a person."""
     if evidence.running:
         return _AT_WORK[evidence.running.place.stage]
+    return _at_rest(evidence, due, waits_for)
+
+
+def _at_rest(evidence: Evidence, due: tuple[Due, ...], waits_for: str | None) -> str:
     if any(seen.liveness in {Liveness.LEFT, Liveness.UNMARKED} for seen in evidence.all()):
         return "interrupted"
     if waits_for:
         return "waits_for_a_ruling"
     if due and due[0].stage is Stage.EXPLORE:
         return "interrupted" if evidence.tries[Stage.EXPLORE] else "new"
-    if due:
-        return _COME_TO[due[0].stage]
-    return "evaluated" if evidence.finals else "ended"
+    if not due and evidence.report:
+        return "reported"
+    over = "evaluated" if evidence.finals else "ended"
+    return _COME_TO.get(due[0].stage, over) if due else over

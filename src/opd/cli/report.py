@@ -1,0 +1,34 @@
+"""`opd attempt report`: what an attempt came to, in words and pictures, every number from a receipt."""
+
+from pathlib import Path
+
+import click
+
+from opd.cli.at_work import at_work, saying
+from opd.cli.paths import UserPath
+
+
+@click.command()
+@click.argument("folder", metavar="ATTEMPT", type=UserPath())
+@click.option("--verify", "again", is_flag=True, help="Hold the newest report against its sources again instead.")
+@click.option("--pdf", is_flag=True, help="As a PDF too, where a browser is installed.")
+@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+def report(folder: Path, again: bool, pdf: bool, quiet: bool) -> None:
+    """Write what the attempt came to, every number from a receipt; audits first where no audit has seen all."""
+    from opd.cli.interrupt import Interrupt
+    from opd.protocol.attempts.attempt import Attempt
+    from opd.protocol.attempts.running import report_anew
+    from opd.protocol.report.checking import verify_report
+    from opd.records.attempts import Stage
+    from opd.records.errors import AnswerIsNo
+
+    if again:
+        found = verify_report(Attempt(folder))
+        click.echo(found.text())
+        if not found.holds:
+            raise AnswerIsNo(f"{folder}: the report does not hold")
+        return
+    with at_work(folder) as (attempt, holder), Interrupt(unit="stage") as interrupt:
+        say = saying(quiet)
+        report_anew(attempt, holder, pdf=pdf, say=say, cancelled=interrupt.asked)
+        click.echo(f"{attempt.places(Stage.REPORT)[-1].folder}: sealed")

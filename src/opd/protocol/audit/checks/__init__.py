@@ -1,0 +1,1 @@
+"""One file a check, which exports CHECK; the file's name is the check's name."""

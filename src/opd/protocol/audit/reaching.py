@@ -1,0 +1,100 @@
+"""What of an explorer's commands reaches for what it must not have: the network, final questions, other attempts.
+
+A command is an attempt, whatever came of it: so nothing here is confirmed, and what the sandbox was seen to prevent
+is said beside it.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from opd.protocol.audit.check import Noted
+from opd.protocol.audit.evidence import Command, Evidence, ExploreTry
+from opd.protocol.audit.wording import names
+from opd.protocol.phases import RUNS, WORKSPACE
+from opd.protocol.sandbox.view import Guarantee
+from opd.records.audits import Verdict
+from opd.records.files import PARTIAL
+
+# what may stand before a program
+_BEFORE = r"^\s*(?:(?:\w+=\S*|sudo|env|nohup|time|command|exec|timeout\s+\S+)\s+)*"
+_NETWORK = re.compile(
+    _BEFORE + r"(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|telnet|ping"
+    r"|git\s+(?:clone|fetch|pull|ls-remote)|(?:python\S*\s+-m\s+)?pip3?\s+(?:install|download)|conda\s+install"
+    r"|apt(?:-get)?\s+(?:install|update)|huggingface-cli|hf\s+download)\b"
+)
+_OFFLINE = re.compile(r"--no-index|\s-e\s+\.|\s\.\s*$")  # an install of what is there already
+_KEPT_BY = {
+    "the network": (Guarantee.TCP, Guarantee.UDP, Guarantee.DNS),
+    "the final's questions": (Guarantee.OTHER_FOLDERS, Guarantee.HIDDEN_FOLDERS),
+    "other folders of the machine": (Guarantee.OTHER_FOLDERS,),
+    "other processes": (Guarantee.HOST_PROCESSES, Guarantee.ENVIRONMENT),
+}
+
+
+def reached(evidence: Evidence, one: ExploreTry) -> Iterator[Noted]:
+    """A note for each thing that was reached for, with the commands."""
+    if one.commands is None:
+        yield Noted(verdict=Verdict.NOT_ASSESSED, sentence=f"{one.name}: its commands are not recorded")
+        return
+    found: dict[str, list[Command]] = {}
+    places, own = _places(evidence), _own(evidence, one)
+    for command in one.commands.value:
+        for what in _reaches(_without(command.text, own), places):
+            found.setdefault(what, []).append(command)
+    for what, commands in found.items():
+        shown = names((repr(command.text[:120]) for command in commands), most=3)
+        yield Noted(
+            verdict=Verdict.SUSPECTED,
+            sentence=f"{one.name} reached for {what} {len(commands)} times: {shown}",
+            evidence=tuple(one.commands.at(f"line:{command.line}") for command in commands[:20]),
+            protected=_kept(one, what),
+        )
+
+
+def _reaches(text: str, places: dict[str, str]) -> Iterator[str]:
+    if _NETWORK.search(text) and not _OFFLINE.search(text):
+        yield "the network"
+    for place, what in places.items():
+        if place in text:
+            yield what
+
+
+def _places(evidence: Evidence) -> dict[str, str]:
+    """Names that no command has to hold, with what they are."""
+    attempts = f"{evidence.folder.absolute().parent}/"
+    named_so_inside = any(attempts.startswith(f"{place}/") for place in (RUNS, WORKSPACE))
+    found = {} if named_so_inside else {attempts: "other folders of the machine"}
+    found |= {"/proc/1/": "other processes"}
+    if evidence.task:
+        contract = evidence.task.value.contract
+        shown = {Path(file.source).name for file in contract.proxy.files}
+        for file in contract.final.files:
+            name = Path(file.source).name
+            if name not in shown:
+                found[name] = "the final's questions"
+    return found
+
+
+def _own(evidence: Evidence, one: ExploreTry) -> tuple[str, ...]:
+    """Places below the attempts that are the explorer's own all the same: a rung without mounts names them."""
+    folder = evidence.folder.absolute()
+    inputs = [str(folder / fixed.path) for fixed in evidence.inputs.value.fixed] if evidence.inputs else []
+    return (
+        *(f"{folder}/{name}/" for name in (f"{one.name}{PARTIAL}", one.name)),
+        *inputs,
+        *evidence.identity.value.shown,
+    )
+
+
+def _without(text: str, own: tuple[str, ...]) -> str:
+    for place in own:
+        text = text.replace(place, "")
+    return text
+
+
+def _kept(one: ExploreTry, what: str) -> str | None:
+    needed = _KEPT_BY[what]
+    if one.isolation is None or not set(needed) <= one.isolation.value.prevented:
+        return None
+    return f"its sandbox was seen to prevent {', '.join(needed)}"
