@@ -79,14 +79,11 @@ def tally(rows: Sequence[AttemptRow]) -> Tally:
 def case_row(case: str, attempts: Sequence[AttemptRow]) -> CaseRow:
     own = [row for row in attempts if row.case == case]
     best = max((row for row in own if row.result), key=lambda row: row.result.mean if row.result else 0, default=None)
+    harness, _, model, effort = case.split("__")
     return CaseRow(
-        case=case,
-        harness=case.split("__")[0],
-        model=case.split("__")[2],
-        effort=None,
-        tally=tally(own),
+        case=case, harness=harness, model=model, effort=effort, tally=tally(own),
         best_attempt=best.name if best else None,
-    )
+    )  # fmt: skip
 
 
 def pair(case: str, against: str, *, distinguishable: bool | None, **changes: object) -> Pair:
@@ -205,6 +202,7 @@ def test_the_picture_has_a_title_its_numbers_in_words_units_and_an_interval_for_
     text = " ".join(root.itertext())
     assert "share of samples right; lines: 95 % interval" in text
     assert "shipped $\\frac{ $" in text
+    assert "claude-code · opus · high $\\frac{ $" in text
 
 
 def test_the_lines_of_the_picture_are_the_intervals_that_the_scores_say() -> None:
@@ -249,7 +247,7 @@ def test_in_a_browser_a_click_sorts_and_what_is_missing_stays_last(browser: str,
     const names = () => [...table.tBodies[0].rows].map((row) => row.cells[0].textContent).join(" ");
     const press = (column) => table.tHead.rows[0].cells[column].querySelector("button").click();
     seen.push(names());
-    for (const column of [1, 1, 0, 0]) { press(column); seen.push(names()); }
+    for (const column of [0, 1, 1, 0, 0]) { press(column); seen.push(names()); }
     seen.push(table.tHead.rows[0].cells[0].getAttribute("aria-sort"));
     document.body.innerHTML = "<pre>" + seen.join("\\n") + "</pre>";
     </script>"""
@@ -264,6 +262,7 @@ def test_in_a_browser_a_click_sorts_and_what_is_missing_stays_last(browser: str,
     by_name = sorted([*best, none])
     assert said.splitlines() == [
         " ".join([*best, none]),  # as it was written
+        " ".join(reversed(by_name)),  # what has no score stands first
         " ".join([*best, none]),  # the greatest first
         " ".join([*reversed(best), none]),  # the least first, and none still last
         " ".join(reversed(by_name)),

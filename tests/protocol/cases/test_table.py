@@ -186,6 +186,7 @@ def test_the_notes_say_what_was_chosen_among(runs: Path, new_case: Make, score: 
     notes = " ".join(table([single.folder]).tasks[0].notes)
     assert "finals of one training" not in notes
     assert "chosen among" not in notes
+    assert "same install" not in notes
 
 
 @pytest.mark.usefixtures("unpaired")
