@@ -10,7 +10,7 @@ runs/demo/
     seconds.json                                      how long each part took
     report.html                                       all of it on one page
     explorer.sh                                       who attempts
-    attempts/command__arith_tiny__scripted__none/     the attempt, stage by stage, each with its receipt
+    attempts/command__arith_tiny__scripted__none/     the attempt, stage by stage, each with its receipt; its report
 """
 
 import shutil
@@ -114,7 +114,7 @@ class _Demo:
         script = self._folder / "explorer.sh"  # of the package itself an explorer sees nothing
         shutil.copyfile(locate(_EXPLORER), script)
         explorer = Explorer(harness="command", command=("bash", str(script)), model="scripted")
-        with self._part("attempt", "An attempt: explore, submit, retrain, validate, evaluate"):
+        with self._part("attempt", "An attempt: explore, submit, retrain, validate, evaluate, audit, report"):
             made = create("arith_tiny", self._folder / "attempts", explorer, given={})
             with held(made.folder) as holder:
                 here = run(made, holder, climb(), say=self._say, cancelled=self._interrupted)
@@ -264,6 +264,21 @@ def _attempted(here: "Status", folder: Path) -> str:
         "",
         f"official: step {best.step}, {score}, the best of {best.of}",
         "",
+        *_audited(here),
+        f"report: {_report(here, folder)}",
         f"Every file of it has a receipt: opd attempt verify {folder}",
     ]
     return "\n".join(lines)
+
+
+def _audited(here: "Status") -> list[str]:
+    """What the audit found, where it found something."""
+    found = {axis: verdict for axis, verdict in (here.verdicts or {}).items() if verdict != "none_found"}
+    return [f"audit: {axis.replace('_', ' ')} {verdict.replace('_', ' ')}" for axis, verdict in found.items()]
+
+
+def _report(here: "Status", folder: Path) -> Path:
+    """The page to open: of the newest report that was rendered."""
+    rendered = [one.name for one in here.tries if one.stage == "report" and one.outcome == "rendered"]
+    assert rendered, "a whole attempt ends with its report"
+    return folder / rendered[-1] / "index.html"

@@ -67,7 +67,7 @@ def test_each_way_to_end_without_a_patch_is_another_outcome(
     receipt, _ = toy.explore()
     assert receipt.outcome == outcome
     assert toy.status.state == "ended"
-    assert toy.status.due == ()
+    assert [due.stage for due in toy.status.due] == [Stage.AUDIT]
     assert toy.status.official is None
     assert not toy.file("submission").exists()
     recovery = toy.file("explore/attempt-001/recovery.patch")
@@ -95,7 +95,7 @@ def test_at_the_deadline_everything_ends_and_what_stood_there_is_kept_for_people
     assert receipt.outcome == Explored.DEADLINE
     assert facts.recovery == "recovery.patch"
     assert 6 <= facts.seconds < 12
-    assert toy.status.due == ()
+    assert [due.stage for due in toy.status.due] == [Stage.AUDIT]
 
 
 def test_a_refusal_names_path_and_rule_while_the_explorer_can_still_mend_it(new_toy: Callable[..., Any]) -> None:

@@ -16,7 +16,7 @@ from opd.protocol.sandbox.ladder import climb
 from opd.protocol.sandbox.view import Mount, View
 from opd.protocol.stages import formal as stage
 from opd.protocol.supervision.processes import command_of, numbers
-from opd.records.attempts import Replayed
+from opd.records.attempts import Replayed, Stage
 from opd.records.causes import Verdict
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.receipts import faults, is_sealed
@@ -89,7 +89,7 @@ def test_printed_text_buys_no_second_try(toy: Any, script: str) -> None:
     toy.submit(run(script))
     receipt, formal = toy.replay()
     assert (receipt.outcome, formal.cause.verdict) == (Replayed.FAILED_CANDIDATE, Verdict.CANDIDATE)
-    assert toy.status.due == ()
+    assert [due.stage for due in toy.status.due] == [Stage.AUDIT]
     assert toy.status.official is None
     assert "failed_candidate" in (toy.status.missing or "")
 
