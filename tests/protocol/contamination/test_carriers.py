@@ -131,6 +131,8 @@ def test_a_bomb_is_opened_to_its_limit_and_named(needles: Needles) -> None:
     assert len(bomb) < 50_000
     found = look(bomb, needles, member_bytes=1 << 20)
     assert [str(unread) for unread in found.unread] == ["it: it grows beyond what is opened"]
+    outside_ours = look(CONTAINERS["zstd"](b"0" * 40_000_000), needles, member_bytes=1 << 20)
+    assert [str(unread) for unread in outside_ours.unread] == ["it: it grows beyond what is opened"]
     many = zipped(bomb)
     assert any("beyond" in unread.why for unread in look(many, needles, source_bytes=1 << 20).unread)
 

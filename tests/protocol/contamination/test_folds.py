@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.protocol.contamination.conftest import TEXTS
 
@@ -26,7 +26,9 @@ MATHS = st.text(
 ).map(lambda text: f"y{text}y")
 
 
-@settings(max_examples=150, deadline=None)
+@example("yﬁy", [json.dumps, json.dumps])  # a letter of two behind a backslash that is a wrapping's, or its own
+@example("yé\\ﬁy", [json.dumps])
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(MATHS, st.lists(st.sampled_from(WRAPPINGS[:2]), max_size=4))
 def test_json_in_json_leaves_the_letters_of_a_text_as_they_are(text: str, wrappings: list) -> None:  # type: ignore[type-arg]
     wrapped = text

@@ -93,6 +93,7 @@ def test_the_longest_stretch_that_both_hold_is_told(questions: list[Question]) -
 
 
 def test_a_shingle_that_is_barely_too_short_is_passed_over(questions: list[Question]) -> None:
+    assert (SHINGLE, LEAST_SHARED) == (40, 60)  # as docs/contamination.md says
     own = letters(TEXTS[2].encode()).decode()
     assert forms(f"xyz {own[: LEAST_SHARED - 1]} xyz", Needles(questions)) == []
     assert forms(f"xyz {own[:LEAST_SHARED]} xyz", Needles(questions)) == [(2, Form.NEAR)]

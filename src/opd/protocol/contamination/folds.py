@@ -37,6 +37,8 @@ _DRAWN = {
     0x2503: "|",
 }  # a minus, and what viewers put between number and line
 _MOST_STRAY = 0.3  # of the bytes of a text are beyond ASCII and no UTF-8: more, and it is no text
+_MOST_CONTROLS = 0.02  # nor that many that no keyboard writes
+_CONTROLS = [code for code in range(32) if code not in b"\t\n\r\x1b"]
 _WRAPPING = b"\\&%"
 _FEW = 8  # percent signs that a text has of itself, and places that a search may leave wrapped: a question has more
 
@@ -101,7 +103,7 @@ def _marks(data: bytes) -> bytes:
 
 def tight(data: bytes) -> bytes:
     """Everything but blanks, quotes and backslashes, lower-case: for texts so short that every mark counts."""
-    return data.translate(_LOWER, _TIGHT)
+    return (decoded(data, few=_FEW) if _is_text(data) else data).translate(_LOWER, _TIGHT)
 
 
 def without_signs(marks: bytes) -> bytes:
@@ -215,7 +217,10 @@ def _is_text(data: bytes) -> bool:
     try:
         codecs.utf_8_decode(data[_cut(data) :], "strict", False)
     except UnicodeDecodeError:
-        return bool(np.count_nonzero(np.frombuffer(data, np.uint8) > 127) < _MOST_STRAY * len(data))
+        counts = np.bincount(np.frombuffer(data, np.uint8), minlength=256)
+        return bool(
+            counts[128:].sum() < _MOST_STRAY * len(data) and counts[_CONTROLS].sum() < _MOST_CONTROLS * len(data)
+        )
     return True
 
 
@@ -235,7 +240,11 @@ def _plain(data: bytes) -> bytes:
     parts: list[bytes] = []
     done = 0
     for start, end in zip(starts, ends, strict=True):
-        parts += (data[done:start], _plain_letters(data[start:end]))
+        plain = _plain_letters(data[start:end])
+        apart = (
+            b" " if plain and data[start - 1 : start] == b"\\" else b""
+        )  # a backslash before it escapes nothing in it
+        parts += (data[done:start], apart, plain)
         done = end
     return b"".join((*parts, data[done:]))
 

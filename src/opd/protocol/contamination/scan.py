@@ -22,7 +22,7 @@ from opd.protocol.contamination.carriers import Data, Limits, Opener, Unread
 from opd.protocol.contamination.encodings import encoded
 from opd.protocol.contamination.folds import letters
 from opd.protocol.contamination.grams import Sieve
-from opd.protocol.contamination.matching import LITERAL, Form, Match, Window
+from opd.protocol.contamination.matching import LITERAL, WHOLE, Form, Match, Window
 from opd.protocol.contamination.needles import Needles
 from opd.protocol.contamination.short import ShortTexts, longest_in_order
 
@@ -131,7 +131,7 @@ class _Scanner:
                 needles = [self._needles.long[number] for number in sorted(self._sieve.found(letters(window)))]
                 if wanted := [needle for needle in needles if seen[needle.question] < _MOST_PLACES]:
                     for match in Window(window).matches(wanted):
-                        seen[match.needle.question] += 1
+                        seen[match.needle.question] += match.form in WHOLE  # a part must not hide a whole
                         yield start + match.start, match
 
     def _short_ones(self, source: str, data: Data, inside: tuple[str, ...]) -> None:

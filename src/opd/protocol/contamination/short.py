@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from opd.protocol.contamination.folds import decoded, tight
+from opd.protocol.contamination.folds import tight
 from opd.protocol.contamination.needles import LEAST_TIGHT, Needle
 
 _BLOCK = 1 << 18
@@ -34,8 +34,8 @@ class ShortTexts:
         if not self._by_end:
             return
         for start in range(0, len(data), _BLOCK):
-            before = tight(decoded(data[max(0, start - _OVERLAP) : start]))
-            for end, needle in self._in(before + tight(decoded(data[start : start + _BLOCK]))):
+            before = tight(data[max(0, start - _OVERLAP) : start])
+            for end, needle in self._in(before + tight(data[start : start + _BLOCK])):
                 if end > len(before):  # else it was the block before's
                     yield start, needle
 

@@ -4,10 +4,10 @@ Every regular file is looked at, in every wrapping that the scanner opens. The q
 by salted ids; the scanner's own controls are planted each time.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from opd.protocol.attempts.attempt import EVENTS, RUN, TASK_LOCK
 from opd.protocol.audit.check import Check, Look
 from opd.protocol.audit.evidence import Evidence
 from opd.protocol.contamination.conclusion import conclude
@@ -15,18 +15,19 @@ from opd.protocol.contamination.needles import Needles
 from opd.protocol.contamination.plants import controls
 from opd.protocol.contamination.questions import final_questions, problems
 from opd.protocol.contamination.scan import Hit, Source, scan
-from opd.protocol.inputs import INPUTS_LOCK
 from opd.records.attempts import Stage
 from opd.records.audits import Axis, Coverage, Pointer, Verdict
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.tasks import matches
+from opd.records.trees import meant, written
 
 _VISIBLE = (
     "explore/*/trajectory/native.*", "explore/*/trajectory/atif.json", "explore/*/commands.jsonl",
     "explore/*/desk.jsonl", "explore/*/runs/**/*.log", "submission/*.patch",
 )  # fmt: skip
 """What an explorer did and was told, as it did and was told it."""
-_JUDGED = (f"{Stage.VALIDATION}/", f"{Stage.FINAL}/")  # the evaluator's own side, where the questions belong
+_JUDGED = tuple(f"{stage}/" for stage in (Stage.VALIDATION, Stage.FINAL, Stage.AUDIT, Stage.REPORT))
+"""The evaluator's own side, where the questions belong."""
 _DATA = "the training data"
 
 
@@ -44,10 +45,8 @@ def _look(evidence: Evidence) -> Look:
     visible = [file for file in evidence.files if any(matches(glob, file.path) for glob in _VISIBLE)]
     across = f"{len(visible):,} complete files of trajectory, tool results, commands and patch, and across all others"
     said = conclude(found, needles, planted, across=across)
-    unread = (*said.unread, *evidence.unread, *(() if data else (f"{_DATA}: not at hand",)))
-    verdict = said.verdict
-    if verdict is Verdict.NONE_FOUND and len(unread) > sum(one.is_picture for one in found.unread):
-        verdict = Verdict.NOT_ASSESSED
+    unread = said.unread if data else (*said.unread, f"{_DATA}: not at hand")
+    verdict = Verdict.NOT_ASSESSED if said.verdict is Verdict.NONE_FOUND and not data else said.verdict
     return Look(
         verdict=verdict,
         sentence=said.sentence,
@@ -72,14 +71,21 @@ def _data(evidence: Evidence) -> Path | None:
 
 def _sources(evidence: Evidence, data: Path | None) -> Iterator[Source]:
     """What there is to look at: the attempt with its task, but not its judgement; all names; the training rows."""
-    kept = [file for file in evidence.files if not file.path.startswith(_JUDGED)]
-    for file in kept:
-        yield Source(name=file.path, path=evidence.folder / file.path)
-    for name in (RUN, TASK_LOCK, INPUTS_LOCK, EVENTS):
-        yield Source(name=name, path=evidence.folder / name)
-    yield Source(name="the names of all files", content="\n".join(file.path for file in kept).encode())
+    listed = {file.path for file in evidence.files}  # one that is gone is told of
+    names = sorted(name for name in listed | set(_lying(evidence.folder)) if not name.startswith(_JUDGED))
+    for name in names:
+        yield Source(name=name, path=evidence.folder / meant(name))
+    yield Source(name="the names of all files", content="\n".join(names).encode())
     if data is not None:
         yield Source(name=_DATA, path=data)
+
+
+def _lying(folder: Path) -> Iterator[str]:
+    """Every plain file that lies there, whether or not a receipt knows it."""
+    for place, _, names in os.walk(folder):
+        for path in (Path(place) / name for name in names):
+            if path.is_file() and not path.is_symlink():
+                yield written(path.relative_to(folder))
 
 
 def _pointers(evidence: Evidence, places: tuple[Hit, ...]) -> Iterator[Pointer]:
