@@ -101,7 +101,6 @@ class Facts:
     long_asked: int = 110
     long_stopped: int = 63
     long_export: int = 55
-    patch_bytes: int = 1_543
     leaked: int | None = None
     """Number of a final question whose text stands in a tool's result, 0 to 59; None: none does."""
     note: str = "deterministic seed-42 shuffle of the training rows; objective, optimizer and horizon as shipped"

@@ -82,14 +82,13 @@ _SHUFFLED = """\
 # steps reads two rows a step from the top of the file: some 4,200 of 15,285, always the same 27 %, and the other 73 %
 # never train anything. The order is the only thing that changes: objective, clamp, optimizer, learning rate, horizon,
 # stop by the wall clock, and what is saved and kept are the shipped ones. The seed is the recipe's, 42, so that a
-# replay of this source draws the same permutation, and a run that goes on after a stop meets each row once an epoch.
+# replay of this source draws the same permutation, and one that goes on after a stop meets each row once an epoch.
 # Other objectives were measured over 40 steps: correctness as a reward, and the teacher's 16 likeliest tokens learned
 # directly. Both came out a little higher, by less than the noise of one measurement, and both change what is learned
-# from a problem; this changes which problems are seen.
-# FILLED
+# from a problem; this changes which problems are seen. No other file is touched, no data is added, and nothing of the
+# exploration is read by formal runs, which begin with the fixed student.
 shuffle = true
 """
-_WORDS = "No other file is touched, no data is added, and nothing of exploration is read in the formal run. "
 
 
 def base(task: Task) -> Tree:
@@ -101,20 +100,11 @@ def base(task: Task) -> Tree:
     return tree | {PurePosixPath("run.sh"): SourceFile(content=run.encode(), executable=True)}
 
 
-def shuffled(tree: Tree, *, patch_bytes: int, away: Path) -> tuple[Tree, bytes]:
-    """The tree with its rows shuffled, and the patch that makes it so; its last comment fills it up to its size."""
-    write(tree, away)
-    patch = _derived(tree, away, characters=1)
-    patch = _derived(tree, away, characters=1 + patch_bytes - len(patch))
-    if len(patch) != patch_bytes:
-        raise ValueError(f"the patch has {len(patch)} bytes, and can't be filled up to {patch_bytes}")
-    return {**tree, RECIPE: SourceFile(content=(away / RECIPE).read_bytes())}, patch
-
-
-def _derived(tree: Tree, away: Path, *, characters: int) -> bytes:
-    filling = (_WORDS * 9)[: max(1, characters)]
-    (away / RECIPE).write_text(_RECIPE.replace(_SHIPPED, _SHUFFLED.replace("FILLED", filling)), encoding="utf-8")
-    return derive(away, tree).patch
+def shuffled(tree: Tree, *, away: Path) -> tuple[Tree, bytes]:
+    """The tree with its rows shuffled, and the patch that makes it so."""
+    recipe = _RECIPE.replace(_SHIPPED, _SHUFFLED).encode()
+    write({**tree, RECIPE: SourceFile(content=recipe)}, away)
+    return {**tree, RECIPE: SourceFile(content=recipe)}, derive(away, tree).patch
 
 
 def sha256(content: bytes) -> str:
