@@ -42,3 +42,9 @@ def test_json_in_json_leaves_the_letters_of_a_text_as_they_are(text: str, wrappi
 def test_a_wrapping_of_lines_leaves_the_canonical_text_as_it_is(wrap) -> None:  # type: ignore[no-untyped-def]
     for text in TEXTS:
         assert without_signs(canonical(text.encode())) in without_signs(canonical(wrap(text).encode()))
+
+
+def test_a_letter_that_was_escaped_twice_makes_no_escape_of_the_backslash_that_is_left() -> None:
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in "find")
+    for wrapped in (escaped, json.dumps(escaped), json.dumps(json.dumps(escaped))):
+        assert letters(wrapped.encode()) == canonical(wrapped.encode()) == b"find"
