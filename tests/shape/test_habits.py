@@ -64,8 +64,13 @@ def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-# reads directories of strangers through four libraries, each with errors of its own; says them in a line
-MAY_CATCH_ALL = {"src/opd/models/load.py": 1}
+# They read what strangers made through libraries that raise whatever it makes them raise, and say it in a line.
+MAY_CATCH_ALL = {
+    "src/opd/models/load.py": 1,
+    "src/opd/protocol/contamination/carriers.py": 2,
+    "src/opd/protocol/contamination/reader.py": 1,
+    "src/opd/view/server/texts.py": 1,
+}
 
 
 def test_nothing_swallows_every_exception(sources):
