@@ -9,12 +9,24 @@ from tests.protocol.document.builder import replace
 from tests.protocol.document.facts import CONTROL
 from tests.protocol.report.conftest import make_report, seal_audit
 
+from opd.protocol.attempts.evidence import Evidence
+from opd.protocol.attempts.state import status
 from opd.protocol.attempts.verify import verify
+from opd.protocol.clock import now
 from opd.protocol.report.checking import verify_report
+from opd.protocol.report.sources import Sources
+from opd.protocol.report.story import story
 from opd.records.attempts import Explored, Replayed, Stage
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.reports import PAGE
 from opd.view.attempt_page import write_page
+
+UNSCORED = {
+    "number": 1, "checkpoint": "/runs/a/checkpoint-4", "note": None, "sha256": None, "benchmark": "arith_tiny",
+    "protocol_sha256": None, "correct": None, "samples": None, "mean": None, "stderr": None, "cut_short": None,
+    "seconds": 3.0, "began_at_seconds": 1.0, "ended_at_seconds": 4.0, "missing": "no tokenizer", "workspace": None,
+    "training": None,
+}  # fmt: skip
 
 
 def test_the_official_result_stands_in_both_texts_with_what_it_is_set_beside(told):
@@ -47,6 +59,16 @@ def test_the_shuffle_is_what_was_handed_in_and_is_not_established(told):
     assert (
         "that what was handed in (U-04 (proxy 4)) improved the proxy, or kept it without regression" in told.analysis
     )
+
+
+def test_a_measurement_of_another_source_is_not_what_was_handed_in(spoilt, tmp_path):
+    path = spoilt.built.folder / "explore/attempt-001/proxy/004/outcome.json"
+    values = json.loads(path.read_text())
+    values["workspace"]["tree_sha256"] = "0" * 64
+    replace(path, json.dumps(values).encode())
+    sources = Sources(spoilt.built.folder, tmp_path)
+    found = story(spoilt.attempt, sources, Evidence(spoilt.attempt, now()), status(spoilt.attempt))
+    assert found.adopted is None
 
 
 def test_a_matched_control_takes_the_place_of_the_doubt(retold):
@@ -120,7 +142,7 @@ def test_a_proxy_and_a_final_are_never_compared(told):
 
 
 def test_the_audit_is_told_in_its_own_words_and_what_it_compares_is_not_ours(told):
-    assert "Agent behaviour, **confirmed**: 3,289 s ≥ 1,759 s: it improves." in told.brief
+    assert "Agent behaviour: **confirmed** — 3,289 s ≥ 1,759 s: it improves." in told.brief
     assert "errno 70 at step 540. the second try is clean." in told.brief
     assert "| lineage | **none found** | 20 links hold. | 219 | all 1 |" in told.analysis
 
@@ -134,6 +156,20 @@ def test_missing_is_null_in_the_record_and_said_in_the_text(lab):
     assert "There is no official score: nothing was handed in." in text
     assert "Nothing was handed in, so nothing was trained formally, and there is no score." in text
     assert (report["patch"], report["finals"], report["comparisons"]) == (None, [], [])
+    assert verify_report(lab.attempt).holds
+
+
+def test_a_measurement_without_a_score_says_why_and_is_compared_with_nothing(lab):
+    with lab.trying(lab.attempt.next(Stage.EXPLORE), {"base": lab.attempt.identity.base_sha256}) as this:
+        (this.folder / "proxy/001").mkdir(parents=True)
+        (this.folder / "proxy/001/outcome.json").write_text(json.dumps(UNSCORED))
+        this.end(Explored.DEADLINE)
+    seal_audit(lab.attempt)
+    make_report(lab.attempt)
+    report = json.loads((lab.folder / "report/attempt-001/report.json").read_text())
+    assert [(one["mean"], one["missing"], one["step"]) for one in report["proxies"]] == [(None, "no tokenizer", None)]
+    assert report["comparisons"] == []
+    assert "No score: no tokenizer." in (lab.folder / "report/attempt-001/analysis.md").read_text()
     assert verify_report(lab.attempt).holds
 
 

@@ -144,7 +144,7 @@ def verdicts(pen: Pen) -> str:
 def _of_finding(pen: Pen, finding: Fact) -> str:
     if finding.value["axis"] == Axis.CONTRADICTIONS and finding.get("protected"):
         return "Statuses that contradict each other on their face were found and resolved; the analysis names them."
-    return f"{axis(finding).capitalize()}, **{verdict(finding)}**: {told(pen, finding)}"
+    return f"{axis(finding).capitalize()}: **{verdict(finding)}** — {told(pen, finding)}"
 
 
 def _untold(pen: Pen) -> Iterator[str]:
