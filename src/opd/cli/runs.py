@@ -1,0 +1,188 @@
+"""`opd runs`: what has been run here, what one came to, how two differ, and the end of one."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from opd.cli.paths import UserPath
+from opd.cli.printing import examples
+
+if TYPE_CHECKING:
+    from opd.view.folders import Folder
+
+RUNS = Path("runs")  # where the documentation's examples put them, and so where nobody has to name them
+_QUIET_SECONDS = 120.0  # a run that never ended and wrote so lately may have its process on another host
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def runs() -> None:
+    """List, show, compare and remove runs: trainings, scores and attempts are folders that say what they are."""
+
+
+@runs.command(
+    "ls",
+    epilog=examples(
+        "opd runs ls",
+        "opd runs ls runs/sweep --sort score",
+        "opd runs ls --json | jq '.[] | select(.state == \"failed\") | .path'",
+    ),
+)
+@click.argument("paths", nargs=-1, type=UserPath())
+@click.option(
+    "--sort",
+    default="name",
+    show_default=True,
+    type=click.Choice(["name", "changed", "score", "steps"]),
+    help="The newest, the best or the furthest first.",
+)
+@_JSON
+def list_runs(paths: tuple[Path, ...], sort: str, as_json: bool) -> None:
+    """A table of the runs at and below PATHS, or below runs/ here.
+
+    The score of a training run is that of its newest checkpoint among the scores listed with it, ± its standard
+    error, clustered by question. The last column says in which keys the recipes differ.
+    """
+    from opd.records.files import canonical_json
+    from opd.view.folders import find
+    from opd.view.runs import HEADER, Order, lines, ordered, rows, values
+    from opd.view.summaries import summaries
+
+    found = ordered(summaries(find(paths or (RUNS,))), Order(sort))
+    if as_json:
+        click.echo(canonical_json([values(one) for one in found]))
+    elif found:
+        click.echo("\n".join(lines(HEADER, rows(found))))
+    else:
+        click.echo("no runs here", err=True)
+
+
+@runs.command()
+@click.argument("path", metavar="RUN", type=UserPath())
+@_JSON
+def show(path: Path, as_json: bool) -> None:
+    """RUN in words: what it is, what has become of it, what it scored, and its recipe."""
+    from opd.records.files import canonical_json
+    from opd.view.folders import opened
+    from opd.view.runs import in_words, values
+    from opd.view.summaries import summary
+
+    found = summary(opened(path))
+    click.echo(canonical_json(values(found)) if as_json else in_words(found))
+
+
+@runs.command()
+@click.argument("a", type=UserPath())
+@click.argument("b", type=UserPath())
+@_JSON
+def diff(a: Path, b: Path, as_json: bool) -> None:
+    """How the runs A and B differ: recipe or protocol, the digests of what went in, versions and devices.
+
+    It compares what went in; `opd compare` says whether two scores can be told apart.
+    """
+    from opd.records.files import canonical_json
+    from opd.view.differences import ABSENT
+    from opd.view.folders import opened
+    from opd.view.runs import difference_lines, differences
+
+    one, other = opened(a), opened(b)
+    found = differences(one, other)
+    if as_json:
+        sides = [(each, {"a": each.a, "b": each.b}) for each in found]
+        click.echo(
+            canonical_json(
+                [
+                    {"part": each.part, "key": each.key}
+                    | {name: value for name, value in has.items() if value is not ABSENT}
+                    for each, has in sides
+                ]
+            )
+        )
+    else:
+        click.echo("\n".join(difference_lines(found, one, other)))
+
+
+@runs.command()
+@click.argument("paths", nargs=-1, required=True, metavar="RUN…", type=UserPath())
+@click.option(
+    "--attempt", is_flag=True, help="Attempts too: their receipts are evidence, and nothing brings them back."
+)
+@click.option("--yes", is_flag=True, help="Don't ask.")
+def rm(paths: tuple[Path, ...], attempt: bool, yes: bool) -> None:
+    """Remove runs for good, after a question.
+
+    A run at which somebody is at work is refused, and so is an attempt without --attempt; then none is removed. A
+    link is never followed. A run loses its name first, so that no half of it is ever taken for a run.
+    """
+    folders = [_removable(path, attempt=attempt) for path in paths]
+    for folder in folders:
+        click.echo(f"{folder.path}: {_contents(folder)}", err=True)
+    if not yes:
+        click.confirm("Remove for good?", abort=True, err=True)
+    for folder in folders:
+        if folder.path.exists():  # one that lay in another went with it
+            _remove(folder)
+
+
+def _removable(path: Path, *, attempt: bool) -> "Folder":
+    """The run in this folder; raises `AskedWrongly` when it may not be removed."""
+    from opd.records.errors import AskedWrongly
+    from opd.view.folders import Kind, State, is_at_work, opened, state_of
+    from opd.view.summaries import summary
+
+    if path.is_symlink():
+        raise AskedWrongly(f"{path} is a link; name the run that it leads to, {path.resolve()}, or unlink it")
+    folder = opened(path)
+    if folder.kind is Kind.ATTEMPT and not attempt:
+        raise AskedWrongly(f"{path} is an attempt, whose receipts are evidence; --attempt removes it all the same")
+    if is_at_work(folder):
+        raise AskedWrongly(f"{path}: somebody is at work in it; end that first")
+    quiet = time.time() - summary(folder).changed
+    if state_of(folder) is State.LEFT and 0 <= quiet < _QUIET_SECONDS:
+        raise AskedWrongly(
+            f"{path} has not ended, and was written to {quiet:.0f} s ago: its process may be on another host; "
+            f"ask again when nothing has come for {_QUIET_SECONDS:.0f} s"
+        )
+    return folder
+
+
+def _contents(folder: "Folder") -> str:
+    """What goes with it."""
+    from opd.view.folders import find
+    from opd.view.summaries import summary
+
+    inside = [one.path for one in find([folder.path]) if one.path != folder.path]
+    also = f", with {len(inside)} more in it: {_some(inside)}" if inside else ""
+    return f"{folder.kind.value}, {summary(folder).said}{also}"
+
+
+def _some(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths[:3])) + ", …" * (len(paths) > 3)
+
+
+def _remove(folder: "Folder") -> None:
+    """The run is gone; while it is locked, so that nobody begins in it meanwhile."""
+    place = folder.path.resolve()  # no link itself: `runs/t/scores/..` is `runs/t`
+    with _locked(folder):
+        aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.removed-", dir=place.parent))
+        place.rename(aside / place.name)
+    shutil.rmtree(aside)
+
+
+def _locked(folder: "Folder") -> AbstractContextManager[None]:
+    from contextlib import nullcontext
+
+    from opd.records.files import alone
+    from opd.view.folders import Kind
+
+    if folder.kind is not Kind.ATTEMPT:
+        return alone(folder.path)
+    lock = folder.path / "lease.lock"
+    return alone(lock) if lock.exists() else nullcontext()
