@@ -1,0 +1,1 @@
+"""Pictures for papers, each with its data: curves over steps, scores, paired differences, lengths."""
