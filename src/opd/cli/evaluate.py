@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import LOG, examples
 
 if TYPE_CHECKING:
     from opd.records.scores import Score
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd evaluate arith_tiny --model runs/first/checkpoint-120 --out runs/scores/first",
+        "opd evaluate aime24 --model owner/name@revision --data aime24.jsonl --out runs/scores/aime24",
+        "opd evaluate arith_tiny --model opd:arith_tiny/teacher --samples 1 --out runs/look --log json",
+    )
+)
 @click.argument("benchmark")
 @click.option(
     "--model", required=True, help="A model directory, opd:<task>/<name>, or owner/name@revision on the hub."
@@ -24,6 +31,7 @@ if TYPE_CHECKING:
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="second_grader=reference, machine.workers=2, …"
 )
 @click.option("--quiet", is_flag=True, help="Show nothing but errors and the result.")
+@LOG
 def evaluate(
     benchmark: str,
     model: str,
@@ -33,6 +41,7 @@ def evaluate(
     samples: int | None,
     sets: tuple[str, ...],
     quiet: bool,
+    log: str | None,
 ) -> None:
     """Sample, grade and score MODEL on BENCHMARK: one of `opd show benchmarks`, or a .toml file.
 
@@ -44,13 +53,19 @@ def evaluate(
     from opd.evaluate.run import evaluate as run
     from opd.evaluate.settings import asked_of
     from opd.view.board import EvaluateBoard
+    from opd.view.log import EvaluateLog
 
     asked = asked_of(find(benchmark), questions=questions, samples=samples, sets=sets)
     total = asked.benchmark.questions * len(asked.benchmark.seeds)
-    board = EvaluateBoard(total=total, quiet=quiet)
+    board: EvaluateBoard | EvaluateLog = (
+        EvaluateBoard(total=total, quiet=quiet) if log is None else EvaluateLog(out=out, asked=total)
+    )
     with Interrupt(unit="group of questions") as interrupt, board:
         score = run(asked, model, out, data=data, report=board.add, say=board.say, interrupted=interrupt.asked)
-    click.echo(_closing(score, out))
+    if isinstance(board, EvaluateLog):
+        board.end(score)
+    else:
+        click.echo(_closing(score, out))
 
 
 def _closing(score: "Score", out: Path) -> str:

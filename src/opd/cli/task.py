@@ -20,12 +20,18 @@ def task() -> None:
 
 
 @task.command("list")
-def list_tasks() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def list_tasks(as_json: bool) -> None:
     """The tasks that ship, with what each is about."""
     from opd.protocol.packages.catalogue import find, names
+    from opd.records.files import canonical_json
 
-    for name in names():
-        click.echo(f"{name:{_NAME_WIDTH}}{find(name)[0].task.description}")
+    found = {name: find(name)[0].task.description for name in names()}
+    if as_json:
+        click.echo(canonical_json(found))
+        return
+    for name, description in found.items():
+        click.echo(f"{name:{_NAME_WIDTH}}{description}")
 
 
 @task.command()

@@ -6,12 +6,22 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import LOG, examples
 
 if TYPE_CHECKING:
     from opd.records.metrics import RunSummary
+    from opd.train.recipe import Parts, Recipe
+    from opd.view.board import TrainBoard
+    from opd.view.log import TrainLog
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd train arith_tiny --out runs/first",
+        "opd train arith_tiny --set optimizer.lr=3e-4 --out runs/lower",
+        "opd train --resume --out runs/first --log json | jq 'select(.event == \"step\") | .kl'",
+    )
+)
 @click.argument("recipe", required=False)
 @click.option("--out", required=True, type=UserPath(), help="Folder of the run; a new one.")
 @click.option("--resume", is_flag=True, help="Go on with the run that OUT holds; without RECIPE by its own.")
@@ -19,8 +29,18 @@ if TYPE_CHECKING:
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Put a value into the recipe: optimizer.lr=2e-6."
 )
 @click.option("--quiet", is_flag=True, help="Show nothing but errors.")
+@LOG
 @click.pass_obj
-def train(began: float, *, recipe: str | None, out: Path, resume: bool, sets: tuple[str, ...], quiet: bool) -> None:
+def train(
+    began: float,
+    *,
+    recipe: str | None,
+    out: Path,
+    resume: bool,
+    sets: tuple[str, ...],
+    quiet: bool,
+    log: str | None,
+) -> None:
     """Distil the student of RECIPE, a .toml or .json file or the name of one that ships.
 
     Afterwards OUT holds recipe.json, metrics.jsonl, rollouts/, checkpoint-*/ (complete model directories) and
@@ -31,30 +51,23 @@ def train(began: float, *, recipe: str | None, out: Path, resume: bool, sets: tu
 
     from opd.cli.evaluations import instructions
     from opd.cli.interrupt import Interrupt
-    from opd.records.errors import AnswerIsNo
-    from opd.records.metrics import StopCause
     from opd.records.settings import read
     from opd.train.notes import notes_of
     from opd.train.recipe import Recipe
     from opd.train.resume import find_start, finished
     from opd.train.run import prepare, run
-    from opd.view.board import TrainBoard
 
     settings = read(Recipe, file, sets=sets)
     if resume and (done := finished(settings, out)):
-        click.echo(f"{out} is finished, and was left as it is: {closing(done, out)}")
+        _say_finished(done, out, log=log)
         return
     start = find_start(settings, out) if resume else None
     parts = prepare(settings, out, start=start, began=began)
     said = notes_of(settings, parts, evaluations=instructions())
-    if not quiet:
-        for note in said:
-            click.echo(note, err=True)
-        click.echo(f"sampler: {parts.sampled_by}", err=True)
-        if start:
-            click.echo(f"going on after step {start.step}", err=True)
-    last_step = settings.budget.last_step(rows=parts.order.rows, prompts_per_step=settings.rollouts.prompts_per_step)
-    board = TrainBoard(total_steps=last_step, quiet=quiet, seconds_left=lambda: parts.budget.left_seconds)
+    board = _board(settings, parts, out, quiet=quiet, log=log)
+    going_on = [f"going on after step {start.step}"] if start else []
+    for line in (*said, f"sampler: {parts.sampled_by}", *going_on):
+        board.tell(line)
     with Interrupt(unit="step") as interrupt, board:
         summary = run(
             settings,
@@ -66,12 +79,7 @@ def train(began: float, *, recipe: str | None, out: Path, resume: bool, sets: tu
             interrupted=interrupt.asked,
             warn=board.say,
         )
-    if not quiet:
-        click.echo(closing(summary, out))
-    if summary.stop is StopCause.INTERRUPTED:
-        raise AnswerIsNo(
-            f"interrupted after step {summary.steps} of {summary.asked_steps}; opd train --resume --out {out} goes on"
-        )
+    _end(summary, out, board=board, quiet=quiet)
 
 
 def _recipe_file(recipe: str | None, out: Path, *, resume: bool) -> Path:
@@ -86,6 +94,43 @@ def _recipe_file(recipe: str | None, out: Path, *, resume: bool) -> Path:
     if not (out / "recipe.json").is_file():
         raise AskedWrongly(f"{out} holds no run (no recipe.json): there is nothing to resume; name a RECIPE to begin")
     return out / "recipe.json"
+
+
+def _board(settings: "Recipe", parts: "Parts", out: Path, *, quiet: bool, log: str | None) -> "TrainBoard | TrainLog":
+    """What shows the run: a board for people, or lines for a program."""
+    from opd.view.board import TrainBoard
+    from opd.view.log import TrainLog
+
+    last_step = settings.budget.last_step(rows=parts.order.rows, prompts_per_step=settings.rollouts.prompts_per_step)
+    if log is not None:
+        return TrainLog(out=out, asked=last_step)
+    return TrainBoard(total_steps=last_step, quiet=quiet, seconds_left=lambda: parts.budget.left_seconds)
+
+
+def _say_finished(done: "RunSummary", out: Path, *, log: str | None) -> None:
+    """Of a run that was finished before; a program gets the same last line again."""
+    from opd.view.log import Log
+
+    if log is None:
+        click.echo(f"{out} is finished, and was left as it is: {closing(done, out)}")
+    else:
+        Log().write("end", {"out": str(out), **done.resolved()})
+
+
+def _end(summary: "RunSummary", out: Path, *, board: "TrainBoard | TrainLog", quiet: bool) -> None:
+    """What the run came to is said; raises `AnswerIsNo` where that is not what was asked for."""
+    from opd.records.errors import AnswerIsNo
+    from opd.records.metrics import StopCause
+    from opd.view.log import TrainLog
+
+    if isinstance(board, TrainLog):
+        board.end(summary)
+    elif not quiet:
+        click.echo(closing(summary, out))
+    if summary.stop is StopCause.INTERRUPTED:
+        raise AnswerIsNo(
+            f"interrupted after step {summary.steps} of {summary.asked_steps}; opd train --resume --out {out} goes on"
+        )
 
 
 def closing(summary: "RunSummary", out: Path) -> str:

@@ -85,6 +85,10 @@ class TrainBoard:
         """A line about what isn't a step; it stays above the frame."""
         self._screen.say(message)
 
+    def tell(self, message: str) -> None:
+        """A line before there is a frame; it stays."""
+        self._screen.tell(message)
+
     def draw(self) -> RenderableType:
         """The whole frame, at most 80 columns wide."""
         head = _head(self._title, self._pace, unit="step")

@@ -134,6 +134,12 @@ class Screen:
             self._stream.write(message + "\n")
             self._stream.flush()
 
+    def tell(self, message: str) -> None:
+        """One line before the frame is there, in any way of showing but none."""
+        if self.display is not Display.NOTHING:
+            self._stream.write(message + "\n")
+            self._stream.flush()
+
     def _print(self) -> None:
         self._stream.write(self._line() + "\n")
         self._stream.flush()
