@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 from opd.cli.score import CHOICE, TRAINED_ON
 
 if TYPE_CHECKING:
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from opd.records.scores import Comparison
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd compare runs/scores/start runs/scores/first",
+        "opd compare runs/scores/start runs/scores/first --json | jq .ci95",
+    )
+)
 @click.argument("a", type=UserPath())
 @click.argument("b", type=UserPath())
 @click.argument("more", nargs=-1, type=UserPath())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,7 +17,12 @@ WIDTH = 140  # a narrower terminal wraps by itself; a pipe gets whole lines
 _MIB, _GIB = 1 << 20, 1 << 30
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd plan arith_tiny",
+        "opd plan arith_tiny --rehearse --set rollouts.per_prompt=8",
+    )
+)
 @click.argument("recipe")
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Put a value into the recipe: optimizer.lr=2e-6."

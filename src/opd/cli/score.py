@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from opd.evaluate.results import Source
@@ -29,7 +30,12 @@ CHOICE = click.option(
 )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd score runs/scores/first",
+        "opd score runs/scores/first --out first.html --out first.csv",
+    )
+)
 @click.argument("file", type=UserPath())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
