@@ -1,0 +1,39 @@
+// The recipe, and in it what was set differently from the default.
+
+import { html, useState } from '/assets/vendor/htm-preact.js';
+import { api, useAsked } from '../asking.js';
+import { Choice, useSeen } from '../parts.js';
+import { Said } from '../text.js';
+import { value } from '../words.js';
+
+export function Recipe({ recipe, all, choose }) {
+  const [wanted, setWanted] = useState(false);
+  const node = useSeen(() => setWanted(true));
+  const { value: known, error } = useAsked(wanted ? api('defaults') : null);
+  const marked = recipe.map(one => ({ ...one, ...standing(one, recipe, known?.defaults) }));
+  const differing = marked.filter(one => one.usual === false);
+  const shown = all || !known?.defaults ? marked : differing;
+  return html`
+    <section ref=${node}><div class="tools"><h2>Recipe</h2><span class="space"></span>
+      <${Choice} label="Keys" options=${[['set', 'what differs from the default', known?.defaults ? differing.length : null], ['all', 'every key', recipe.length]]}
+        chosen=${[all || !known?.defaults ? 'all' : 'set']} choose=${which => choose(which === 'all')} /></div>
+      ${(error || known?.missing) && html`<p class="quiet">Which keys are defaults is not known: <${Said} text=${error?.message ?? known.missing} /></p>`}
+      <div class="scroll"><table class="recipe">
+        <thead><tr><th scope="col">key</th><th scope="col">value</th><th scope="col">default</th></tr></thead>
+        <tbody>${shown.map(one => html`<tr class=${one.usual === false ? 'set' : ''} title=${one.doc}>
+          <th scope="row"><${Said} text=${one.key} /></th>
+          <td><${Said} text=${value(one.value)} /></td>
+          <td class="quiet">${one.usual === null ? '' : one.required ? 'has none' : one.usual ? 'the same' : html`<${Said} text=${value(one.standard)} />`}</td></tr>`)}</tbody>
+      </table></div>
+    </section>`;
+}
+
+/** Whether a key has its default; null where that isn't known. Those of the objective are the chosen objective's. */
+function standing({ key, value: held }, recipe, defaults) {
+  const objective = recipe.find(one => one.key === 'objective.name')?.value;
+  const own = key.startsWith('objective.') ? defaults?.objectives?.[objective]?.[key.slice('objective.'.length)] : null;
+  const known = own ?? defaults?.recipe?.[key];
+  if (!known) return { usual: null, standard: null, required: false, doc: null };
+  const usual = !known.required && JSON.stringify(held) === JSON.stringify(known.default);
+  return { usual, standard: known.default, required: known.required, doc: known.doc };
+}

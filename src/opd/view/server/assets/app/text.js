@@ -1,0 +1,119 @@
+// Text that others wrote. It becomes text nodes and nothing else: what would be invisible, or would turn the
+// direction of the page, is shown by its code point, and every piece is isolated from what stands around it.
+
+import { html, useEffect, useRef, useState } from '/assets/vendor/htm-preact.js';
+import { mathIn, setMath } from './maths.js';
+
+const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}]/u;
+const EVERY_UNSEEN = new RegExp(UNSEEN.source, 'gu');
+const BLOCK = 3000;     // characters: what is laid out at once
+const NEAR = '1200px';  // of the window: what is about to be seen
+
+/** Appends the text to the node. `marked` shows where lines end. */
+export function setText(node, text, { marked = false } = {}) {
+  let from = 0;
+  const plain = until => {
+    if (until <= from) return;
+    const piece = text.slice(from, until);
+    if (!marked) { node.append(piece); return; }
+    piece.split('\n').forEach((line, place, lines) => {
+      if (line) node.append(line);
+      if (place < lines.length - 1) node.append(element('i', 'end'), '\n');
+    });
+  };
+  if (UNSEEN.test(text)) {
+    for (const found of text.matchAll(EVERY_UNSEEN)) {
+      plain(found.index);
+      const code = found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, '0');
+      node.append(element('i', 'code', `U+${code}`));
+      from = found.index + found[0].length;
+    }
+  }
+  plain(text.length);
+}
+
+export function element(tag, kind = '', text = null) {
+  const made = document.createElement(tag);
+  if (kind) made.className = kind;
+  if (text !== null) made.textContent = text;
+  return made;
+}
+
+/** A short text in a line, isolated; `most` cuts it and says so. */
+export function Said({ text, most = 400, kind = '' }) {
+  const node = useRef(null);
+  const whole = String(text ?? '');
+  useEffect(() => {
+    node.current.replaceChildren();
+    setText(node.current, whole.length > most ? `${head(whole, most)}…` : whole);
+  }, [whole, most]);
+  return html`<bdi class=${`said ${kind}`} ref=${node}></bdi>`;
+}
+
+/** A text of any length: blocks of lines, and only those near the window are laid out. `maths` renders LaTeX. */
+export function Long({ text, maths = false, kind = '' }) {
+  const node = useRef(null);
+  useEffect(() => {
+    const holder = node.current;
+    const watching = new IntersectionObserver(seen => {
+      for (const { target, isIntersecting } of seen) if (isIntersecting && !target.filled) fill(target, maths);
+    }, { rootMargin: NEAR });
+    const blocks = blocksOf(text).map(piece => {
+      const block = element('div', 'block');
+      block.piece = piece;
+      block.style.minHeight = `${Math.max(1, piece.length / 90 | 0) * 1.2}em`; // until it is filled
+      return block;
+    });
+    holder.replaceChildren(...blocks);
+    blocks.slice(0, 2).forEach(block => fill(block, maths));
+    blocks.slice(2).forEach(block => watching.observe(block));
+    return () => watching.disconnect();
+  }, [text, maths]);
+  return html`<div class=${`long ${kind}`} ref=${node} dir="auto"></div>`;
+}
+
+function fill(block, maths) {
+  block.filled = true;
+  block.style.minHeight = '';
+  if (!maths) { setText(block, block.piece); return; }
+  for (const part of mathIn(block.piece)) {
+    if (!part.tex) { setText(block, part.text); continue; }
+    const place = element('span', part.display ? 'math display' : 'math');
+    setText(place, part.text);
+    block.append(place);
+    setMath(place, part);
+  }
+}
+
+/** The text cut where paragraphs or lines end, if there is such a place, and never inside a character. */
+export function blocksOf(text) {
+  const blocks = [];
+  for (let from = 0; from < text.length;) {
+    let until = Math.min(text.length, from + BLOCK);
+    if (until < text.length) {
+      const paragraph = text.lastIndexOf('\n\n', until);
+      const line = text.lastIndexOf('\n', until - 1);
+      if (paragraph > from + BLOCK / 3) until = paragraph + 2;
+      else if (line > from + BLOCK / 3) until = line + 1;
+      else until = whole(text, until);
+    }
+    blocks.push(text.slice(from, until));
+    from = until;
+  }
+  return blocks.length ? blocks : [''];
+}
+
+const whole = (text, until) => (/[\uD800-\uDBFF]/.test(text[until - 1]) ? until - 1 : until);
+const head = (text, most) => text.slice(0, whole(text, most));
+
+/** A switch that is remembered on this machine: `useKept('maths', false)`. */
+export function useKept(name, usual) {
+  const [held, setHeld] = useState(() => {
+    try { return JSON.parse(localStorage.getItem(`opd:${name}`)) ?? usual; } catch { return usual; }
+  });
+  const keep = next => {
+    setHeld(next);
+    try { localStorage.setItem(`opd:${name}`, JSON.stringify(next)); } catch { /* a private window keeps nothing */ }
+  };
+  return [held, keep];
+}
