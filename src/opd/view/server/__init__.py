@@ -1,0 +1,1 @@
+"""The server behind `opd view`: run folders as pages, on this machine alone and for reading alone."""

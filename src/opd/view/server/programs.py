@@ -1,0 +1,90 @@
+"""What only the install can work out, asked of it as a program: a view computes no score.
+
+One program at a time: they take a core each, and the run that is looked at may need it. What they say is kept by
+those who ask, while the files that it was about stay as they were.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock, Semaphore
+from typing import Any
+
+from opd.view.server.answers import Busy
+
+_SAID = "opd: "  # begins the line by which a command says no
+MOST_WAITING = 4  # requests, the one at work included; each holds a thread of the server
+WAITING = 2  # for each of them, that ask for the very same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What came of it. A command that says no may have printed its answer all the same."""
+
+    value: Any  # the JSON that it printed; None where it printed none
+    missing: str | None  # why there is none, in a sentence
+
+
+class Programs:
+    """The install's commands, at most one at work."""
+
+    def __init__(self, command: Sequence[str] = (sys.executable, "-P", "-m", "opd")) -> None:
+        # -P: an `opd` that lies in the working directory is not this install
+        self._command = tuple(command)
+        self._turn = Semaphore(1)
+        self._waiting = 0
+        self._lock = Lock()
+        self._running: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def ask(self, *arguments: str, limit_seconds: float = 120.0, lines: bool = False) -> Said:
+        """What the command prints as JSON, with `lines` a list of them; it is ended when it takes longer."""
+        with self._lock:
+            if self._waiting >= MOST_WAITING:
+                raise Busy(f"{MOST_WAITING} programs are waited for already; ask again when they have ended")
+            self._waiting += 1
+        try:
+            with self._turn:
+                return self._asked(arguments, limit_seconds=limit_seconds, lines=lines)
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def close(self) -> None:
+        """Nothing is asked any more, and what is at work is ended."""
+        with self._lock:
+            self._closed = True
+            if self._running is not None:
+                self._running.kill()
+
+    def _asked(self, arguments: Sequence[str], *, limit_seconds: float, lines: bool) -> Said:
+        with self._lock:
+            if self._closed:
+                return Said(value=None, missing="the server ends")
+            child = self._running = subprocess.Popen(
+                [*self._command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        try:
+            out, complaints = child.communicate(timeout=limit_seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+            return Said(
+                value=None, missing=f"`opd {arguments[0]}` took more than {limit_seconds:.0f} s and was ended"
+            )
+        finally:
+            with self._lock:
+                self._running = None
+        said = complaints.decode("utf-8", "replace").strip().rpartition("\n")[2].removeprefix(_SAID)
+        try:
+            values = [json.loads(line) for line in out.splitlines()] if lines else json.loads(out)
+            if lines and child.returncode != 0:
+                raise ValueError("not all lines came")
+        except (ValueError, RecursionError):
+            return Said(value=None, missing=said or f"`opd {arguments[0]}` ended with {child.returncode}, silently")
+        return Said(value=values, missing=None)

@@ -1,0 +1,130 @@
+"""The table of a step's rollouts as columns, without an object for each of millions of tokens.
+
+tokens  ids student teacher     all rollouts one after the other
+ends                            where each of them ends
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opd.view.server.answers import Unreadable
+from opd.view.server.loops import loop_begins
+from opd.view.server.places import Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDER = "rollouts"
+_NAME = re.compile(r"step-([0-9]{6,9})\.parquet")
+_MOST_BYTES = 2 << 30  # of a table, unpacked: 100 million tokens
+_FACTS = ("row", "epoch", "sample", "problem", "answer", "stop")
+_LISTS = ("prompt_ids", "token_ids", "student_logp", "teacher_logp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The rollouts of a step. Log-probabilities in nats."""
+
+    facts: Sequence[dict[str, Any]]  # row, epoch, sample, problem, answer, stop of each
+    prompts: "pa.ListArray"
+    ids: NDArray[np.int32]
+    student: NDArray[np.float32]
+    teacher: NDArray[np.float32]
+    ends: NDArray[np.int64]
+    loops: Sequence[int | None]  # where each begins to repeat itself
+    worst: Sequence[int | None]  # the place of the largest |gap| in each; None where no gap is a number
+
+    def span(self, index: int) -> slice:
+        """Where the tokens of a rollout lie."""
+        return slice(int(self.ends[index - 1]) if index else 0, int(self.ends[index]))
+
+    def gaps(self, index: int) -> NDArray[np.float32]:
+        """Log teacher - log student of each token."""
+        span = self.span(index)
+        return self.teacher[span] - self.student[span]
+
+
+def table_steps(run: Place) -> list[int]:
+    """The steps whose rollouts are kept, in order."""
+    found = (_NAME.fullmatch(name) for name in run.at(FOLDER).names())
+    return sorted(int(one[1]) for one in found if one)
+
+
+def table_place(run: Place, step: int) -> Place:
+    """Where the rollouts of a step lie."""
+    return run.at(FOLDER, f"step-{step:06d}.parquet")
+
+
+def read_table(place: Place) -> Table:
+    """All of a step's table; raises `Unreadable` for one that is damaged."""
+    import pyarrow as pa  # takes a good part of the time in which the first page is to be there
+    import pyarrow.parquet as pq
+
+    with place.open() as file:
+        try:
+            with pq.ParquetFile(file) as opened:
+                if (
+                    sum(opened.metadata.row_group(n).total_byte_size for n in range(opened.num_row_groups))
+                    > _MOST_BYTES
+                ):
+                    raise Unreadable(
+                        f"{place.path} unpacks to more than {_MOST_BYTES >> 30} GiB, too much for a page"
+                    )
+                table = opened.read(columns=[*_FACTS, *_LISTS], use_threads=False).combine_chunks()
+            table.validate(full=True)  # offsets that a flipped bit moved would be read as tokens
+            return _columns(table, place)
+        except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+            raise Unreadable(
+                f"{place.path} can't be read as rollouts: {str(error).partition(chr(10))[0]:.200}"
+            ) from error
+
+
+def _columns(table: "pa.Table", place: Place) -> Table:
+    lists = {name: _list(table, name) for name in _LISTS}
+    ends = {name: np.cumsum(_lengths(lists[name])) for name in _LISTS[1:]}
+    first, *others = ends.values()
+    if any(not np.array_equal(first, other) for other in others):
+        raise Unreadable(f"{place.path} has rollouts with another number of log-probabilities than of tokens")
+    ids = _flat(lists["token_ids"], np.int32)
+    student, teacher = (_flat(lists[name], np.float32) for name in _LISTS[2:])
+    spans = [slice(int(first[one - 1]) if one else 0, int(first[one])) for one in range(table.num_rows)]
+    return Table(
+        facts=table.select(list(_FACTS)).to_pylist(),
+        prompts=lists["prompt_ids"],
+        ids=ids,
+        student=student,
+        teacher=teacher,
+        ends=first,
+        loops=[loop_begins(ids[span]) for span in spans],
+        worst=[_worst(np.abs(teacher[span] - student[span])) for span in spans],
+    )
+
+
+def _list(table: "pa.Table", name: str) -> "pa.ListArray":
+    import pyarrow as pa
+
+    column = table.column(name)
+    if not pa.types.is_list(column.type) or column.type.value_type not in {pa.int32(), pa.float32()}:
+        raise ValueError(f"{name} is a column of {column.type}")
+    return column.chunk(0) if column.num_chunks else pa.array([], type=column.type)
+
+
+def _lengths(lists: "pa.ListArray") -> NDArray[np.int64]:
+    if lists.null_count:
+        raise ValueError("a list of tokens is null")
+    lengths: NDArray[np.int64] = np.diff(lists.offsets.to_numpy())
+    return lengths
+
+
+def _flat(lists: "pa.ListArray", kind: type) -> NDArray[Any]:
+    flat: NDArray[Any] = lists.flatten().to_numpy(zero_copy_only=False).astype(kind, copy=False)
+    return flat
+
+
+def _worst(gaps: NDArray[np.float32]) -> int | None:
+    return int(np.nanargmax(gaps)) if len(gaps) and not np.isnan(gaps).all() else None
