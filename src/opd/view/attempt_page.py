@@ -161,7 +161,7 @@ def _scores(report: Report) -> tuple[tuple[Picture, tuple[str, ...]], ...]:
             svg=both_widths(f"{kind}-scores", lambda narrow, panel=panel: forest_picture(panel, narrow=narrow)),  # type: ignore[misc]  # bound now
             caption=f"{report.proxy_metric if kind == 'proxy' else report.final_metric}: means with their 95 % "
             "intervals, clustered by question. Grey diamonds and dashed lines are the task's published references; "
-            "differences are paired by question, and what crosses zero is not distinguishable by that test.",
+            "differences are paired by question, and p is adjusted for as many as were tested together (Holm).",
             files=(*(f"{folder}/score.json" for folder in folders), *dict.fromkeys(one.file for one in panel.tests)),
         )
         found.append((picture, panel.missing))

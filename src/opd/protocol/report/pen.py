@@ -145,11 +145,12 @@ class Pen:
         return f"{difference} ({self.chance(pair)})"
 
     def chance(self, pair: Pair) -> str:
-        """`p = 0.47`, adjusted for the family that the test was made in."""
+        """`adjusted p = 0.47`: for the family that the test was made in; without one, `p = 0.47`."""
         if pair.chance is None:
             return "p undefined"
         said = self.of(pair.chance, Form.CHANCE)
-        return f"p {said}" if float(pair.chance.value) < SMALLEST_CHANCE else f"p = {said}"
+        name = "adjusted p" if pair.found.get("p_holm") else "p"
+        return f"{name} {said}" if float(pair.chance.value) < SMALLEST_CHANCE else f"{name} = {said}"
 
     def _would_be_found(self, pair: Pair) -> str:
         detectable = pair.found.get("detectable")

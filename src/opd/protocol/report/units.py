@@ -62,7 +62,7 @@ def _pair(pen: Pen, pair: Pair) -> tuple[str, ...]:
         f"{names[0]} less {names[1]}",
         str(pen.of(found["difference"], Form.SIGNED_MEAN)),
         f"{low} to {high}",
-        pen.chance(pair).removeprefix("p ").removeprefix("= "),
+        pen.chance(pair).removeprefix("adjusted ").removeprefix("p ").removeprefix("= "),
         str(pen.of(found["detectable"], Form.ROUNDED)) if found.get("detectable") else "undefined",
         "yes" if pair.apart else "no",
         "yes" if pair.is_controlled else f"no: {pen.why_no_control(pair)}",
