@@ -21,6 +21,7 @@ _OPEN, _SHUT, _ZERO = "\ue000", "\ue001", 0xE010
 _MARKS = re.compile(r"\ue000([\ue010-\ue019]+)\ue001|\ue001")
 _BLOCKS = frozenset({Form.QUOTE, Form.LISTING, Form.HIDDEN})
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
+_LINKS = ["link", "image", "autolink", "reference"]  # a text leads nowhere, and asks nothing of a network
 _HEADING = re.compile(r"h([1-6])")
 _DEEPEST = 6
 
@@ -33,8 +34,7 @@ def rendered(text: str, document: Document, claims: Mapping[str, Claim], *, deep
     if found := _PRIVATE.search(text):
         raise AskedWrongly(f"the text holds U+{ord(found.group()):04X} at {found.start()}, which marks are made of")
     marked, order = _marked(text, linked(text, document.spans, claims))
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    markdown.validateLink = _stays_here  # type: ignore[method-assign]  # the library's own way to ask another rule
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(_LINKS)
     tokens = markdown.parse(marked)
     _deepen(tokens, by=deeper)
     _name_cells(tokens)
@@ -71,7 +71,7 @@ def _marked(text: str, spans: Sequence[Span]) -> tuple[str, tuple[str, ...]]:
         (span.start, 1, -span.end, _OPEN + "".join(chr(_ZERO + int(digit)) for digit in str(number)) + _SHUT)
         for number, span in enumerate(spans)
     ]
-    marks += [(span.end, 0, -span.start, _SHUT) for span in spans]  # at one place the inner is shut before the outer
+    marks += [(span.end, 0, 0, _SHUT) for span in spans]  # at one place one is shut before the next is opened
     parts, at = [], 0
     for place, _, _, mark in sorted(marks):
         parts += [text[at:place], mark]
@@ -114,8 +114,3 @@ def _name_cells(tokens: Sequence[Token]) -> None:
         elif token.type == "td_open":
             token.attrSet("data-name", header[column])
             column += 1
-
-
-def _stays_here(url: str) -> bool:
-    """A link leads to a place in this page, or it is no link: no other page is opened, and no network is asked."""
-    return url.startswith("#")

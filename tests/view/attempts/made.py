@@ -259,13 +259,15 @@ def write_attempt(attempt: Path, text: str) -> None:
 
 
 def write_samples(path: Path, right: int, text: str) -> None:
-    """Sixty questions × 32 samples, of which so many are right."""
+    """Sixty questions × 32 samples, of which so many are right; of the others every second is cut short."""
     path.parent.mkdir(parents=True)
+    draw = random.Random(right)
+    places = draw.sample([question for question in range(60) for _ in range(32)], right)
     lines = []
     for question in range(60):
-        share = right // 60 + (question < right % 60)
+        share = places.count(question)
         for sample in range(32):
-            verdict = "correct" if sample < share else "wrong"
+            verdict = "correct" if sample < share else ("wrong", "cut_short")[sample % 2]
             name = f"aime-{question:02d}{text}"
             lines.append(json.dumps({"question": name, "sample": sample, "judgement": {"verdict": verdict}}))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

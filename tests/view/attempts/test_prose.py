@@ -110,7 +110,7 @@ def test_a_claim_leads_to_its_source_and_says_where_it_is() -> None:
 def test_quotes_listings_judgements_and_digits_of_headings_are_no_elements() -> None:
     text = "# 1. Two\n\n> said\n\nIt beats it: 3\n4\n"
     claims = {
-        "c001": computed("c001", "> said", form=Form.QUOTE, origin=Origin.QUOTED),
+        "c001": computed("c001", "> said", form=Form.QUOTE),
         "c002": Claim(
             id="c002", origin=Origin.JUDGEMENT, value="beats", form=Form.TEXT, text="beats", ground=Ground.ORDER
         ),
@@ -150,6 +150,8 @@ HOSTILE = (
     '<data data-claim="c001">9</data>',
     "\n\n<div>\n\n",
     "[a]: https://a.example\n\n[a]",
+    "[a](#c001)",
+    "![a](#c001)",
 )
 
 
@@ -172,6 +174,12 @@ def test_escaped_text_of_strangers_reads_as_it_is(text: str) -> None:
 def test_a_text_with_the_characters_of_marks_is_refused(text: str) -> None:
     with pytest.raises(AskedWrongly, match=r"U\+"):
         rendered(text, Document(sha256="0" * 64, spans=()), {}, deeper=1)
+
+
+def test_what_cannot_be_seen_is_shown_by_its_code_point() -> None:
+    html = rendered("a\u202eb\x1b[31m\n\n    c\x00\td\n", Document(sha256="0" * 64, spans=()), {}, deeper=1)
+    assert not re.search("[\x00\x1b\u202e\t]", html)
+    assert "a⟨U+202E⟩b⟨U+001B⟩[31m" in html
 
 
 def test_headings_stand_below_those_of_the_page_and_tables_can_be_scrolled() -> None:
