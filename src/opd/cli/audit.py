@@ -43,7 +43,7 @@ def audit(folder: Path, judge: str | None, strict: bool, as_json: bool) -> None:
 
 
 def _audited(made: "Audit") -> str:
-    """A table: verdict, axis, how much was looked at, how many controls were found; below each what the check says."""
+    """A table: verdict, axis, how much was looked at, controls found; below each what the check says."""
     lines = []
     for one in made.findings:
         found = sum(control.found for control in one.controls)

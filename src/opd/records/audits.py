@@ -1,9 +1,9 @@
 """What an audit says: a verdict for each check, with the evidence that it rests on and how much of it there was.
 
-    none_found     looked, at all of it, with means that find what was planted: nothing
-    suspected      something points there, and something else could be the reason
-    confirmed      the evidence says so, and it is named
-    not_assessed   not looked, not at all of it, or with means that missed what was planted
+none_found     looked, at all of it, with means that find what was planted: nothing
+suspected      something points there, and something else could be the reason
+confirmed      the evidence says so, and it is named
+not_assessed   not looked, not at all of it, or with means that missed what was planted
 """
 
 from enum import StrEnum
@@ -102,7 +102,7 @@ class Audit(Settings):
     advice: tuple[Advice, ...] = ()
 
     def of(self, axis: Axis) -> Verdict:
-        """The gravest verdict of an axis: confirmed, suspected, not assessed, none found; without a check, not assessed."""
+        """The gravest of an axis: confirmed, suspected, not assessed, none found; without a check, not assessed."""
         found = {finding.verdict for finding in self.findings if finding.axis is axis}
         order = (Verdict.CONFIRMED, Verdict.SUSPECTED, Verdict.NOT_ASSESSED, Verdict.NONE_FOUND)
         return next((verdict for verdict in order if verdict in found), Verdict.NOT_ASSESSED)

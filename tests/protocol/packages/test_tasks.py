@@ -67,7 +67,9 @@ def test_the_document_s_task_has_every_figure_of_the_document():
     assert contract.artifacts.pattern == "checkpoints/checkpoint-*"
     assert contract.artifacts.most == 3
     tools = {tool.value for tool in contract.tools}
-    assert tools == {"fast-eval", "timer", "submit", "no-candidate"} | {"note"}, "the document's four, and one of ours"
+    assert tools == {"fast-eval", "timer", "submit", "no-candidate"} | {"note"}, (
+        "the document's four, and one of ours"
+    )
 
 
 def test_the_document_s_measures_are_those_of_the_document():

@@ -40,9 +40,7 @@ def interpreter_at(program: Path) -> Interpreter:
     try:
         answer = ask([str(program), "-I", "-c", _QUESTION], limit_seconds=_LIMIT_SECONDS, complaints=True)
     except OSError as error:
-        raise AskedWrongly(
-            f"{program} can't be started: {error.strerror}; name one with opd installed"
-        ) from None
+        raise AskedWrongly(f"{program} can't be started: {error.strerror}; name one with opd installed") from None
     last = answer.text.strip().rpartition("\n")[2] if answer else f"no answer in {_LIMIT_SECONDS:.0f} s"
     if answer is None or answer.code != 0:
         raise AskedWrongly(f"{program} has no opd to judge with: {last}; install opd {opd.__version__} there")
