@@ -81,6 +81,21 @@ def test_nothing_is_parsed_again_while_no_file_changes_and_one_that_grew_is(inde
     assert (first["a"].summary.step, after["a"].summary.step) == (2, 3)
 
 
+def test_a_file_that_is_written_again_at_the_same_length_is_seen(index, clock, tmp_path, make_train):
+    recipe = make_train(tmp_path / "runs" / "a", steps=2, lr=1e-6) / "recipe.json"
+    before, status = looked(index, clock)["a"], recipe.stat()
+    with recipe.open("r+") as file:
+        text = file.read().replace("1e-06", "2e-06")
+        file.seek(0)
+        file.write(text)
+    os.utime(
+        recipe, ns=(status.st_atime_ns, status.st_mtime_ns + 1)
+    )  # whatever the clock of the file system can tell
+    assert (recipe.stat().st_size, recipe.stat().st_ino) == (status.st_size, status.st_ino)
+    after = looked(index, clock)["a"]
+    assert (before.summary.recipe["optimizer.lr"], after.summary.recipe["optimizer.lr"]) == (1e-6, 2e-6)
+
+
 def test_a_look_is_taken_at_most_once_a_second_however_many_ask(index, clock, tmp_path, make_train):
     looked(index, clock)
     make_train(tmp_path / "runs" / "a", steps=2)
@@ -223,6 +238,35 @@ def test_what_is_damaged_is_said_and_hides_nothing(index, clock, tmp_path, make_
         for name, row in rows.items():
             assert ask(f"/api/runs/{row['id']}").status == 200, name
             assert bool(row["trouble"]) == (name != "good")
+
+
+@pytest.mark.parametrize("name", ["benchmark", "model", "model_digest", "protocol_digest"])
+@pytest.mark.parametrize("value", [None, [1], {"a": {}}, 5, "a" * 100_000])
+def test_no_value_of_a_stranger_s_score_hides_the_others(tmp_path, make_train, make_score, name, value):
+    make_train(tmp_path / "run", steps=1)
+    path = make_score(tmp_path / "score") / "score.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    with served(tmp_path) as ask:
+        rows = ask.rows()
+        assert rows["run"]["state"] == "left"
+        assert all(ask(f"/api/runs/{row['id']}").status == 200 for row in rows.values())
+
+
+@pytest.mark.parametrize("depth", [300, 600, 900, 960, 980])
+def test_sections_in_sections_without_end_hide_nothing(tmp_path, make_train, depth):
+    """Each depth is the end for another reader: for the parser of JSON, for what flattens it, for what writes it."""
+    make_train(tmp_path / "good", steps=1)
+    deep = '{"a":' * depth + "1" + "}" * depth + "\n"
+    for name in ("recipe.json", "run.json", "failure.json", "events.jsonl", "metrics.jsonl"):
+        (make_train(tmp_path / name.partition(".")[0], steps=1) / name).write_text(deep)
+    with served(tmp_path) as ask:
+        rows = ask.rows()
+        assert len(rows) == 6
+        assert rows["good"]["state"] == "left"
+        for row in rows.values():
+            answered = ask(f"/api/runs/{row['id']}")
+            assert answered.status in {200, 409}
+            answered.json()
 
 
 def test_an_unknown_run_is_gone(index):

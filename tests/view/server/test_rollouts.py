@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opd.records.rollout_table import read_table, table_path
@@ -155,13 +155,18 @@ def test_a_rollout_token_by_token_is_what_was_sampled(make, rollouts):
     assert "".join(rollouts.one(run, 2, 3, begin=0, count=99)["texts"]) == "é😀<script>\\boxed{71}<eos>"
 
 
+NUMBERS = st.integers(0, 9)
 IDS = st.lists(st.integers(0, 3), max_size=400) | st.builds(
     lambda start, block, times, end: start + block * times + end,
-    *(st.lists(st.integers(0, 3), max_size=9), st.lists(st.integers(0, 9), min_size=1, max_size=70)),
-    *(st.integers(1, 60), st.lists(st.integers(0, 9), max_size=2)),
+    *(st.lists(NUMBERS, max_size=9), st.integers(1, 70).flatmap(lambda n: st.lists(NUMBERS, min_size=n, max_size=n))),
+    *(st.integers(1, 6) | st.integers(30, 60), st.lists(NUMBERS, max_size=2)),
 )
 
 
+@example(list(range(20)) * 3)  # two rounds of repetition are none, and three are one
+@example(list(range(20)) * 4)
+@example([1] * 32)
+@example([1] * 33)
 @given(IDS)
 def test_a_loop_is_one_here_exactly_where_it_is_one_to_a_training_run(ids):
     assert loop_begins(np.asarray(ids, dtype=np.int32)) == repetition_onset(ids)
@@ -207,6 +212,14 @@ def test_an_id_beyond_every_tokenizer_has_no_text_and_stops_nothing(make, rollou
 DAMAGE = {
     "lists of unequal length": lambda t: with_column(
         t, "teacher_logp", [row[1:] for row in t["teacher_logp"].to_pylist()]
+    ),
+    "a log-probability that went to the next row": lambda t: with_column(
+        t,
+        "teacher_logp",
+        [
+            row[:-1] if n == 0 else [0.0, *row] if n == 1 else row
+            for n, row in enumerate(t["teacher_logp"].to_pylist())
+        ],
     ),
     "a missing list": lambda t: with_column(t, "token_ids", [None, *t["token_ids"].to_pylist()[1:]]),
     "a missing column": lambda t: t.drop_columns(["student_logp"]),

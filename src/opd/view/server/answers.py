@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from opd.records.errors import AnswerIsNo, AskedWrongly, OpdError
 
-_DEEPEST = 200  # lists in lists; a record of ours has six
+_DEEPEST = 200  # lists in lists; what a file held has been cut before
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -39,6 +39,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (FileNotFoundError, 404),  # a folder that was removed while it is shown
     (NotADirectoryError, 404),
     (OSError, 409),
+    (RecursionError, 409),  # a file with lists in lists in lists
 )
 
 
@@ -71,7 +72,7 @@ async def refused(_: Request, error: Exception) -> Response:
     return refusal(status, str(error))
 
 
-HANDLED: tuple[type[Exception], ...] = (OpdError, OSError)
+HANDLED: tuple[type[Exception], ...] = (OpdError, OSError, RecursionError)
 """What `refused` answers; anything else is a bug here, and is answered by 500."""
 
 

@@ -48,8 +48,10 @@ class Attempts:
         reports = [name for name in names if name.startswith("report/") and is_sealed(place.at(name))]
         return {
             "row": row(entry, links),
-            "identity": object_or_none(place.at("run.json")),
-            "task": {name: task.get(name) for name in ("name", "description")} if isinstance(task, Mapping) else None,
+            "identity": shortened(object_or_none(place.at("run.json"))),
+            "task": {name: shortened(task.get(name)) for name in ("name", "description")}
+            if isinstance(task, Mapping)
+            else None,
             "tries": [self._try(place, name) for name in names],
             "parts": [_part(entry, one) for one in self._index.parts(entry)],
             "reports": [_report(entry, name) for name in reports],
@@ -87,7 +89,7 @@ class Attempts:
                 "total": len(files),
                 "bytes": _bytes(files),
                 "offset": offset,
-                "rows": files[offset : offset + limit],
+                "rows": shortened(files[offset : offset + limit]),
             },
             "missing": None,
         }
@@ -121,7 +123,7 @@ class Attempts:
         folder = folder_of(entry, name)
         if not is_sealed(folder):
             return {"audit": None, "missing": f"{name} is not sealed: an audit counts when it is"}
-        return {"audit": read_object(folder.at("outcome.json")), "missing": None}
+        return {"audit": shortened(read_object(folder.at("outcome.json"))), "missing": None}
 
 
 def tries_in(attempt: Place) -> list[str]:
@@ -173,8 +175,11 @@ def _try(attempt: Place, name: str) -> dict[str, Any]:
         "folder": name,
         "stage": name.partition("/")[0].removesuffix(PARTIAL),
         "liveness": liveness,
-        **{field: receipt.get(field) for field in ("outcome", "because", "began_utc", "ended_utc", "active_seconds")},
-        "made_from": receipt.get("made_from"),
+        **{
+            field: shortened(receipt.get(field))
+            for field in ("outcome", "because", "began_utc", "ended_utc", "active_seconds")
+        },
+        "made_from": shortened(receipt.get("made_from")),
         "files": len(files),
         "bytes": _bytes(files),
         "outcome_json": outcome,

@@ -55,17 +55,20 @@ def signature(folder: Folder) -> tuple[object, ...]:
 def read_entry(folder: Folder, *, id_: str, place: Place, root: int, parent: str | None, signature_: object) -> Entry:
     """The run as its files have it now; damage is said in its summary, and raises nothing."""
     link = next((path.name for path in _looked_at(folder) if path.is_symlink()), None)
-    if link is None:
-        line, facts = summary(folder), _facts(folder)
+    if link is not None:  # it could lead anywhere
+        line, facts = _damaged(folder, f"{link} is a link, and links are not followed"), {}
+    else:
+        try:
+            line, facts = summary(folder), _facts(folder)
+        except RecursionError:
+            line, facts = _damaged(folder, "a file of it has sections in sections without end"), {}
         if line.state is State.DAMAGED and line.trouble is None:
             line = replace(line, trouble="what says what it is, or how it ended, can't be read")
-    else:  # it could lead anywhere
-        trouble = f"{link} is a link, and links are not followed"
-        line = Summary(
-            folder=folder, name=name_of(folder), state=State.DAMAGED, said="can't be read", trouble=trouble
-        )
-        facts = {}
     return Entry(id=id_, place=place, root=root, parent=parent, signature=signature_, summary=line, facts=facts)
+
+
+def _damaged(folder: Folder, trouble: str) -> Summary:
+    return Summary(folder=folder, name=name_of(folder), state=State.DAMAGED, said="can't be read", trouble=trouble)
 
 
 def _looked_at(folder: Folder) -> Iterator[Path]:
@@ -108,4 +111,4 @@ def _facts(folder: Folder) -> dict[str, Any]:
         else:
             claim = read_object(folder.path / "protocol.json")
             facts |= {"benchmark": claim["protocol"]["benchmark"], "model_digest": claim["model_digest"]}
-    return facts
+    return {name: value for name, value in facts.items() if name == "checkpoints" or isinstance(value, str)}

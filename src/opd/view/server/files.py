@@ -11,6 +11,7 @@ from opd.view.server.places import Place
 
 MOST_BYTES = 64 << 20  # of a JSON file: a receipt of 100,000 files has 30 MiB
 LONGEST_TEXT = 20_000  # characters of a text in an answer
+DEEPEST = 100  # lists in lists in an answer; a record of ours has six, and a reader of JSON may take few hundred
 
 
 def read_object(place: Place) -> dict[str, Any]:
@@ -57,10 +58,14 @@ def page_of_lines(place: Place, *, offset: int, limit: int) -> dict[str, Any]:
     return {"total": total, "offset": offset, "rows": rows}
 
 
-def shortened(value: Any) -> Any:
-    """The same with long texts cut, each marked by a `…` at its end."""
+def shortened(value: Any, *, left: int = DEEPEST) -> Any:
+    """The same with long texts cut, each marked by a `…` at its end, and a `…` for what is nested too deeply."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST_TEXT else f"{value[:LONGEST_TEXT]}…"
+    if not isinstance(value, Mapping | list):
+        return value
+    if left == 0:
+        return "…"
     if isinstance(value, Mapping):
-        return {name: shortened(one) for name, one in value.items()}
-    return [shortened(one) for one in value] if isinstance(value, list) else value
+        return {name: shortened(one, left=left - 1) for name, one in value.items()}
+    return [shortened(one, left=left - 1) for one in value]

@@ -8,6 +8,7 @@ from typing import Any
 from opd.view.differences import differing
 from opd.view.folders import Kind
 from opd.view.server.entries import Entry
+from opd.view.server.files import shortened
 
 _CHECKPOINT = "checkpoint-"
 
@@ -86,7 +87,7 @@ def listing(entries: Sequence[Entry], *, version: int, roots: Sequence[Path]) ->
 def _train(entry: Entry, links: Links, varying: tuple[str, ...]) -> dict[str, Any]:
     recipe = entry.summary.recipe
     values: dict[str, Any] = {
-        "varies": {key: recipe[key] for key in varying if key in recipe},
+        "varies": {key: shortened(recipe[key]) for key in varying if key in recipe},
         "objective": recipe.get("objective.name"),
         "student": recipe.get("student.model"),
         "teacher": recipe.get("teacher.model"),

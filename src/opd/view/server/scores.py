@@ -5,7 +5,7 @@ from typing import Any
 from opd.view.folders import Kind
 from opd.view.server.answers import Unreadable
 from opd.view.server.entries import Entry
-from opd.view.server.files import object_or_none
+from opd.view.server.files import object_or_none, shortened
 from opd.view.server.programs import WAITING, Programs, Said
 from opd.view.server.rows import Links, row
 from opd.view.server.samples import FILE, Samples
@@ -31,8 +31,8 @@ class Scores:
         trouble = [one for one in (entry.summary.trouble, damaged) if one]
         return {
             "row": row(entry, links),
-            "score": score,
-            "protocol": (score or claim).get("protocol"),
+            "score": shortened(score),
+            "protocol": shortened((score or claim).get("protocol")),
             **facts,
             "trouble": trouble,
         }

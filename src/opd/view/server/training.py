@@ -56,13 +56,13 @@ class Training:
         best = summary.get("best")
         return {
             "row": row(entry, links),
-            "recipe": [{"key": key, "value": value} for key, value in flat(recipe).items()],
-            "summary": summary or None,
+            "recipe": [{"key": key, "value": shortened(value)} for key, value in flat(recipe).items()],
+            "summary": shortened(summary) or None,
             "budget": _budget(flat(recipe), summary, self._metrics.columns(place), seconds=entry.summary.seconds),
             "warnings": {"count": warned.count, "newest": list(warned.newest)},
             "events": shortened(last_lines(place.at("events.jsonl"), most=_SHOWN)),
             "failures": _failures(place),
-            "notes": summary.get("notes", []),
+            "notes": shortened(summary.get("notes", [])),
             "checkpoints": _checkpoints(place, entry, links, best if isinstance(best, list) else []),
             "rollouts": {
                 "tables": len(steps),
