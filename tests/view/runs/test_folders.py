@@ -58,7 +58,8 @@ def test_links_are_neither_followed_nor_taken_for_runs(make_run: Make, tmp_path:
     make_run(runs / "own")
     (runs / "link").symlink_to(outside)
     (runs / "round").symlink_to(runs)
-    (runs / "to-many").symlink_to(outside.parent)
+    make_run(tmp_path / "more" / "u")
+    (runs / "to-many").symlink_to(tmp_path / "more")
     assert (runs / "link" / "recipe.json").is_file(), "the link leads to a run"
     assert kind_of(runs / "link") is None
     assert found(runs) == [("own", Kind.TRAIN)]

@@ -55,6 +55,15 @@ def test_the_last_line_is_found_from_the_end_however_long_it_is(tmp_path: Path, 
     assert last_line(path) == {"text": "x" * size}
 
 
+def test_the_end_of_a_damaged_line_is_not_taken_for_a_line(tmp_path: Path) -> None:
+    """It fills the last 64 KiB to the byte, so that a first look at the end begins where it looks like an object."""
+    end = json.dumps({"x": "y" * (65_536 - len('{"x": ""}\n'))}) + "\n"
+    assert len(end) == 65_536
+    path = tmp_path / "m.jsonl"
+    path.write_text('{"n": 1}\ndamaged ' + end)
+    assert last_line(path) == {"n": 1}
+
+
 def test_a_file_that_is_not_there_has_nothing(tmp_path: Path) -> None:
     assert news(tmp_path / "m.jsonl", start=9).values == ()
     assert last_line(tmp_path / "m.jsonl") is None

@@ -50,9 +50,9 @@ def test_runs_are_ordered_by_name_score_steps_or_change(make_run: Make, make_sco
 
     make_run(tmp_path / "t-10", steps=3)
     make_run(tmp_path / "t-9", steps=7)
-    make_score(tmp_path / "low", [[0], [1]])
+    make_score(tmp_path / "zero", [[0], [0]])
     make_score(tmp_path / "top", [[1], [1]])
-    for name, when in (("t-10", 50), ("t-9", 40), ("low", 30), ("top", 60)):
+    for name, when in (("t-10", 50), ("t-9", 40), ("zero", 30), ("top", 60)):
         for file in (tmp_path / name).iterdir():
             os.utime(file, (when, when))
     runs = summaries(find([tmp_path]))
@@ -60,10 +60,10 @@ def test_runs_are_ordered_by_name_score_steps_or_change(make_run: Make, make_sco
     def names(order: Order) -> list[str]:
         return [one.name for one in ordered(runs, order)]
 
-    assert names(Order.NAME) == ["low", "t-9", "t-10", "top"]
-    assert names(Order.SCORE) == ["top", "low", "t-9", "t-10"], "those without a score come last"
-    assert names(Order.STEPS) == ["t-9", "t-10", "low", "top"]
-    assert names(Order.CHANGED) == ["top", "t-10", "t-9", "low"]
+    assert names(Order.NAME) == ["t-9", "t-10", "top", "zero"]
+    assert names(Order.SCORE) == ["top", "zero", "t-9", "t-10"], "those without a score come last, after zero"
+    assert names(Order.STEPS) == ["t-9", "t-10", "top", "zero"]
+    assert names(Order.CHANGED) == ["top", "t-10", "t-9", "zero"]
 
 
 def test_words_of_strangers_stay_on_their_line(make_run: Make, tmp_path: Path) -> None:
