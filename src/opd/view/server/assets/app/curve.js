@@ -6,6 +6,8 @@ import { classic } from './classic.js';
 import { useMedia } from './list.js';
 import { small } from './words.js';
 
+const ROUNDING = 1e-9; // of a value: less is no difference
+
 export const TONES = ['--one', '--two', '--three', '--four', '--five', '--six'];
 
 /** Each point drawn toward those before it; `weight` of 0 changes nothing. Its beginning is not drawn to zero. */
@@ -29,6 +31,7 @@ export function Curve({ x, lines, weight = 0, stacked = false, at = 'step', say 
   const plot = useRef(null);
   const newest = useRef(null);
   const [cursor, setCursor] = useState(null);
+  const [fault, setFault] = useState(null);
   const dark = useMedia('(prefers-color-scheme: dark)');
   newest.current = { x, lines, pick };
 
@@ -41,7 +44,7 @@ export function Curve({ x, lines, weight = 0, stacked = false, at = 'step', say 
         tableOf(x, lines, weight, stacked), box.current);
       sizes = new ResizeObserver(([{ contentRect }]) => plot.current?.setSize({ width: contentRect.width, height }));
       sizes.observe(box.current);
-    });
+    }).catch(error => { if (!gone) setFault(error); });
     return () => {
       gone = true;
       sizes?.disconnect();
@@ -58,6 +61,7 @@ export function Curve({ x, lines, weight = 0, stacked = false, at = 'step', say 
         ${lines.map(one => html`<span><i class="dot" style=${{ background: `var(${one.tone})` }}></i>${lines.length > 1 ? `${one.name} ` : ''}<b>${say(one.mean[place] ?? null)}</b></span>`)}
         <span class="quiet">${at} ${x[place] === undefined ? '' : small(Math.round(x[place]))}</span>
       </p>
+      ${fault && html`<p class="quiet">It can't be drawn: ${fault.message}.</p>`}
       <div class="plot" ref=${box} style=${{ minHeight: `${height}px` }}></div>
     </div>`;
 }
@@ -95,7 +99,7 @@ function options(uPlot, { lines, weight, stacked, at, say, height, sync, width, 
   const axis = { stroke: ink('--muted'), font: '11px system-ui, sans-serif', grid: { stroke: ink('--rule'), width: 1 }, ticks: { show: false } };
   return {
     width, height, bands,
-    padding: [6, 4, 0, 0],
+    padding: [6, 18, 0, 0],
     legend: { show: false },
     cursor: { y: false, sync: { key: sync, setSeries: false }, points: { size: 6 }, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { range: (_, low, high) => rangeOf(low, high, stacked) } },
@@ -114,11 +118,16 @@ function options(uPlot, { lines, weight, stacked, at, say, height, sync, width, 
   };
 }
 
-/** A stack stands on zero; a curve that never changes still has a height; zero is shown where it is near. */
+/**
+ * A stack stands on zero; zero is shown where it is near. A curve that never changes still has a height: what smoothing
+ * rounds is no change, and an axis as short as that would have more ticks than memory.
+ */
 function rangeOf(low, high, stacked) {
   if (low === null || high === null) return [0, 1];
   if (stacked) return [0, high * 1.05 || 1];
-  const air = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  if (high - low <= ROUNDING * size) return size ? [low - 0.1 * size, high + 0.1 * size] : [-1, 1];
+  const air = (high - low) * 0.06;
   return [low >= 0 && low - air < (high - low) * 0.15 ? Math.min(0, low) : low - air, high + air];
 }
 

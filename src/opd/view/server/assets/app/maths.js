@@ -39,7 +39,8 @@ function braced(text, from) {
 
 /** Puts the formula in the place of its text, once KaTeX is there. */
 export async function setMath(node, { tex, display }) {
-  const katex = await classic('/assets/vendor/katex.js', 'katex');
+  const katex = await classic('/assets/vendor/katex.js', 'katex').catch(() => null);
+  if (!katex) return; // the server is gone, which the bar says; the text stays
   const made = document.createElement('span');
   try {
     katex.render(tex, made, { ...LIMITS, displayMode: display });

@@ -7,7 +7,8 @@ import { mathIn, setMath } from './maths.js';
 const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}]/u;
 const EVERY_UNSEEN = new RegExp(UNSEEN.source, 'gu');
 const BLOCK = 3000;     // characters: what is laid out at once
-const NEAR = '1200px';  // of the window: what is about to be seen
+const LINE = 1.7;       // em
+const NEAR = 1200;      // pixels from the window: what is about to be seen
 
 /** Appends the text to the node. `marked` shows where lines end. */
 export function setText(node, text, { marked = false } = {}) {
@@ -54,29 +55,60 @@ export function Said({ text, most = 400, kind = '' }) {
 export function Long({ text, maths = false, kind = '' }) {
   const node = useRef(null);
   useEffect(() => {
-    const holder = node.current;
-    const watching = new IntersectionObserver(seen => {
-      for (const { target, isIntersecting } of seen) if (isIntersecting && !target.filled) fill(target, maths);
-    }, { rootMargin: NEAR });
-    const blocks = blocksOf(text).map(piece => {
-      const block = element('div', 'block');
-      block.piece = piece;
-      block.style.minHeight = `${Math.max(1, piece.length / 90 | 0) * 1.2}em`; // until it is filled
-      return block;
-    });
-    holder.replaceChildren(...blocks);
-    blocks.slice(0, 2).forEach(block => fill(block, maths));
-    blocks.slice(2).forEach(block => watching.observe(block));
-    return () => watching.disconnect();
+    const pieces = blocksOf(text);
+    return layOut(node.current, pieces.map(linesIn), (block, place) => fill(block, pieces[place], maths));
   }, [text, maths]);
   return html`<div class=${`long ${kind}`} ref=${node} dir="auto"></div>`;
 }
 
-function fill(block, maths) {
-  block.filled = true;
-  block.style.minHeight = '';
-  if (!maths) { setText(block, block.piece); return; }
-  for (const part of mathIn(block.piece)) {
+/**
+ * Blocks in the holder, each as tall as so many lines until it comes near the window; `fill(block, place)` then puts in
+ * what it holds. Gives back what ends the watching. The holder gets `reach(place)`, which fills a block and all that
+ * is near it, so that nothing moves under the eye once one has gone there, and gives the block.
+ */
+export function layOut(holder, lines, fill) {
+  const blocks = lines.map(many => {
+    const block = element('div', 'block');
+    block.style.minHeight = `${many * LINE}em`;
+    return block;
+  });
+  const fillOnce = place => {
+    if (blocks[place].firstChild) return;
+    blocks[place].style.minHeight = '';
+    fill(blocks[place], place);
+  };
+  const watching = new IntersectionObserver(seen => {
+    for (const { target, isIntersecting } of seen) if (isIntersecting) fillOnce(blocks.indexOf(target));
+  }, { rootMargin: `${NEAR}px` });
+  holder.replaceChildren(...blocks);
+  holder.reach = place => {
+    fillOnce(place);
+    for (const by of [-1, 1]) {
+      for (let tall = 0, at = place + by; blocks[at] && tall < 2 * NEAR; at += by) {
+        fillOnce(at);
+        tall += blocks[at].offsetHeight;
+      }
+    }
+    return blocks[place];
+  };
+  if (blocks.length) fillOnce(0);
+  blocks.forEach(block => watching.observe(block));
+  return () => watching.disconnect();
+}
+
+/** About how many lines a text takes. */
+export const linesIn = text => text.split('\n').reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / 90)), 0);
+
+/** Shows the end of a long text. */
+export function toEnd(holder) {
+  holder.reach(holder.children.length - 1);
+  holder.scrollTop = holder.scrollHeight;
+  holder.scrollIntoView({ block: 'nearest' });
+}
+
+function fill(block, text, maths) {
+  if (!maths) { setText(block, text); return; }
+  for (const part of mathIn(text)) {
     if (!part.tex) { setText(block, part.text); continue; }
     const place = element('span', part.display ? 'math display' : 'math');
     setText(place, part.text);

@@ -11,10 +11,10 @@ export function number(value, digits = 3) {
   return absent(value) ? UNKNOWN : value.toFixed(digits).replace(/^-0(\.0*)?$/, '0$1').replace('-', MINUS);
 }
 
-/** `+0.012`. */
+/** `+0.012`; nothing is `+0.000`, as on the terminal. */
 export function signed(value, digits = 3) {
   const said = number(value, digits);
-  return absent(value) || said.startsWith(MINUS) || Number(said) === 0 ? said : `+${said}`;
+  return absent(value) || said.startsWith(MINUS) ? said : `+${said}`;
 }
 
 /** `12,034`. */

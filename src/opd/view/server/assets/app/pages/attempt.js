@@ -40,7 +40,7 @@ export default function Attempt() {
     <${Standing} found=${found} asked=${asked} />
     <section><h2>Course</h2><${Timeline} tries=${tries} chosen=${query.try} choose=${name => change({ try: query.try === name ? null : name })} /></section>
     ${chosen ? html`<${Try} key=${chosen.folder} id=${id} one=${chosen} close=${() => change({ try: null })} />` : html`<p class="quiet hint">Choose a try to see its receipt, or press <kbd>j</kbd>.</p>`}
-    <${Parts} parts=${found.parts} />
+    <${Parts} parts=${found.parts} inside=${row.name} />
     ${exploration.map(one => html`<${Exploration} key=${one.folder} id=${id} one=${one} version=${version} />`)}
     ${found.audits.map(name => html`<${Audit} key=${name} id=${id} name=${name} />`)}
     <${Reports} reports=${found.reports} />
@@ -65,17 +65,17 @@ function Standing({ found: { row, tries, parts }, asked }) {
     ${status?.contradictions?.length > 0 && html`<${Trouble}><b>What its files say does not fit together</b><ul>${status.contradictions.map(one => html`<li><${Said} text=${typeof one === 'string' ? one : JSON.stringify(one)} most=${900} /></li>`)}</ul><//>`}`;
 }
 
-function Parts({ parts }) {
+function Parts({ parts, inside }) {
   const axis = useMemo(() => reach(parts), [parts]);
   if (!parts.length) return null;
-  const short = name => name.split('/').slice(-4).join('/');
+  const short = name => (name.startsWith(`${inside}/`) ? name.slice(inside.length + 1) : name).replace(/\/evaluation$/, '');
   return html`
     <section><h2>Runs and scores in it</h2>
       <div class="scroll"><table class="scores">
-        <thead><tr><th scope="col">run or score</th><th scope="col">what it is</th><th scope="col">score</th><th scope="col" class="wide">95 % interval, ${number(axis.from, 2)} to ${number(axis.until, 2)}</th><th scope="col">time</th></tr></thead>
+        <thead><tr><th scope="col">run or score</th><th scope="col" class="text">what it is</th><th scope="col">score</th><th scope="col" class="wide">95 % interval, ${number(axis.from, 2)} to ${number(axis.until, 2)}</th><th scope="col">time</th></tr></thead>
         <tbody>${parts.map(one => html`<tr>
           <th scope="row"><a href=${to(one.kind === 'train' ? 'run' : 'score', one.id)}><${Said} text=${short(one.name)} /></a></th>
-          <td><span class="quiet">${one.role === 'proxy' && one.kind === 'train' ? 'what the explorer’s own trainer said' : ROLES[one.role] ?? one.role}</span></td>
+          <td class="text"><span class="quiet">${one.role === 'proxy' && one.kind === 'train' ? 'what the explorer’s own trainer said' : ROLES[one.role] ?? one.role}</span></td>
           <td>${one.mean === null ? html`<span class="quiet"><${Said} text=${one.said} most=${80} /></span>` : scored(one)}</td>
           <td class="wide">${one.mean !== null && html`<${Whisker} ...${one} ...${axis} tone=${one.role} />`}</td>
           <td>${duration(one.seconds)}</td></tr>`)}</tbody>

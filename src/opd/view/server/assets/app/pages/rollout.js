@@ -6,7 +6,7 @@ import { api, useAsked } from '../asking.js';
 import { useKeys } from '../keys.js';
 import { Waiting } from '../parts.js';
 import { Strip } from '../strip.js';
-import { Long, Said, element, setText, useKept } from '../text.js';
+import { Long, Said, element, layOut, linesIn, setText, useKept } from '../text.js';
 import { count, number, plural, probability, signed } from '../words.js';
 
 const MOST = 20000;   // tokens that are asked for at once
@@ -76,33 +76,19 @@ const words = (rollout, gaps, at, from) => `token ${count(from + at + 1)}, gap $
 /** The tokens as spans, in blocks that end with a line where they can; only blocks near the window are laid out. */
 function Tokens({ rollout, gaps, at, point, jump }) {
   const box = useRef(null);
-  const blocks = useRef([]);
-  useEffect(() => {
-    const watching = new IntersectionObserver(seen => {
-      for (const { target, isIntersecting } of seen) if (isIntersecting) fill(target, rollout, gaps);
-    }, { rootMargin: '1200px' });
-    blocks.current = blocksOf(rollout.texts).map(([first, last]) => {
-      const block = element('div', 'block');
-      Object.assign(block, { first, last });
-      block.style.minHeight = `${Math.ceil((last - first) / 24) * 1.7}em`;
-      return block;
-    });
-    box.current.replaceChildren(...blocks.current);
-    if (blocks.current.length) fill(blocks.current[0], rollout, gaps);
-    blocks.current.forEach(block => watching.observe(block));
-    return () => watching.disconnect();
-  }, [rollout]);
+  const blocks = useMemo(() => blocksOf(rollout.texts), [rollout]);
+  useEffect(() => layOut(box.current, blocks.map(([first, last]) => linesIn(rollout.texts.slice(first, last).join(''))),
+    (block, place) => fill(block, rollout, gaps, blocks[place])), [rollout]);
   useEffect(() => {
     box.current.querySelector('.t.current')?.classList.remove('current');
-    if (at === null) return;
-    const block = blocks.current.find(one => at >= one.first && at < one.last);
-    if (!block) return;
-    fill(block, rollout, gaps);
-    const token = block.children[at - block.first];
+    const place = at === null ? -1 : blocks.findIndex(([first, last]) => at >= first && at < last);
+    if (place < 0) return;
+    const token = box.current.reach(place).children[at - blocks[place][0]];
     token.classList.add('current');
+    const around = box.current.getBoundingClientRect();
     const { top, bottom } = token.getBoundingClientRect();
-    const window = box.current.getBoundingClientRect();
-    if (top < window.top || bottom > window.bottom) box.current.scrollTop += top - window.top - window.height / 2;
+    if (top < around.top || bottom > around.bottom) box.current.scrollTop += top - around.top - around.height / 2;
+    token.scrollIntoView({ block: 'nearest' });
   }, [at, rollout]);
   const whose = event => { const token = event.target.closest('.t'); return token && box.current.contains(token) ? token.place : null; };
   return html`
@@ -111,18 +97,13 @@ function Tokens({ rollout, gaps, at, point, jump }) {
          onClick=${event => { const token = whose(event); if (token !== null) jump(token); }}></div>`;
 }
 
-function fill(block, { texts, levels }, gaps) {
-  if (block.filled) return;
-  block.filled = true;
-  block.style.minHeight = '';
-  const spans = [];
-  for (let at = block.first; at < block.last; at += 1) {
+function fill(block, { texts, levels }, gaps, [first, last]) {
+  for (let at = first; at < last; at += 1) {
     const span = element('span', `t ${kindOf(gaps[at], levels)}`);
     span.place = at;
     setText(span, texts[at], { marked: true });
-    spans.push(span);
+    block.append(span);
   }
-  block.append(...spans);
 }
 
 function kindOf(gap, levels) {

@@ -52,11 +52,13 @@ export default function Run() {
 function Now({ run, metrics }) {
   const last = name => { const column = metrics?.series[name]?.mean; return column?.length ? column[column.length - 1] : null; };
   const { row } = run;
+  const many = metrics?.buckets.rows.at(-1) ?? 1; // a point may stand for several steps
+  const newest = metrics?.last ? (many > 1 ? `mean of steps ${count(metrics.buckets.first.at(-1))} to ${count(metrics.last)}` : `at step ${count(metrics.last)}`) : 'no step has ended';
   return html`
     <div class="tiles">
       <${Tile} name="Step" value=${count(row.step)} below=${row.asked ? html`of ${count(row.asked)}<${Share} share=${row.step / row.asked} />` : 'no end was set'} />
       <${Tile} name="Score" tone="distilled" value=${number(row.mean)} below=${row.mean === null ? 'no checkpoint was evaluated' : html`± ${number(row.stderr)}, 95 % interval ${interval(row.ci95)}`} />
-      <${Tile} name="KL to the teacher" value=${small(last('kl'))} unit="nats" below=${`a token, at step ${count(metrics?.last ?? null)}`} />
+      <${Tile} name="KL to the teacher" value=${small(last('kl'))} unit="nats" below=${`a token, ${newest}`} />
       <${Tile} name="Response" value=${small(last('mean_tokens'))} unit="tokens" below=${`on average; ${last('cut_short') === null ? '—' : `${(100 * last('cut_short')).toFixed(1)} %`} cut short`} />
       <${Tile} name="Time" value=${duration(row.seconds)} below=${`${duration(last('seconds/total'))} for the last step`} />
     </div>`;

@@ -36,7 +36,7 @@ export default function Runs() {
   const kinds = KINDS.map(([kind, said]) => [kind, said, found.runs.filter(row => row.kind === kind).length]);
   const columns = varying.slice(0, 3);
   return html`
-    <${Title} over=${found.roots.map(root => root.path).join(', ')} name="Runs" />
+    <${Title} over=${html`<${Roots} roots=${found.roots} />`} name="Runs" />
     <div class="tools">
       <input type="search" data-find placeholder="Find by name, model, recipe…" aria-label="Find" value=${query.q ?? ''}
              onInput=${event => change({ q: event.target.value })} />
@@ -57,14 +57,20 @@ export default function Runs() {
     <p class="quiet hint"><kbd>j</kbd> <kbd>k</kbd> move, <kbd>Enter</kbd> opens, <kbd>x</kbd> chooses, <kbd>?</kbd> all keys</p>`;
 }
 
+/** The folders that are looked through, by their names; by their paths where two have one name. */
+function Roots({ roots }) {
+  const alike = new Set(roots.map(root => root.name)).size < roots.length;
+  return roots.map((root, place) => html`${place ? ', ' : ''}<span title=${root.path}><${Said} text=${alike ? root.path : root.name} most=${200} /></span>`);
+}
+
 function Line({ row, axis, columns, chosen, choose }) {
   return html`
     <span class="box" role="cell"><input type="checkbox" checked=${chosen} aria-label=${`choose ${row.name}`} onClick=${event => event.stopPropagation()} onChange=${() => choose(row.id)} /></span>
-    <span class="name" role="cell"><a href=${toRow(row)}><${Said} text=${row.name} most=${120} /></a>
+    <span class="name" role="cell"><a href=${toRow(row)} title=${row.name}><${Said} text=${row.name} most=${120} /></a>
       <span class="quiet">${row.kind === 'train' ? 'training' : row.kind}${row.trouble ? html`, <b class="down"><${Said} text=${row.trouble} most=${160} /></b>` : ''}</span></span>
     <span class="where" role="cell"><${State} state=${row.state} /></span>
     <span class="progress" role="cell">${row.step === null ? html`<span class="quiet">—</span>` : html`
-      <span>${count(row.step)}${row.asked ? html`<span class="quiet"> of ${count(row.asked)}</span>` : ''}</span>
+      <span>${row.kind === 'attempt' ? 'step ' : ''}${count(row.step)}${row.asked ? html`<span class="quiet"> of ${count(row.asked)}</span>` : ''}</span>
       ${row.asked && html`<${Share} share=${row.step / row.asked} />`}`}</span>
     <span class="scored" role="cell">${row.mean === null ? html`<span class="quiet">${row.kind === 'train' ? 'no score yet' : '—'}</span>` : html`
       <span title=${row.scored}>${scored(row)}</span><${Whisker} ...${row} ...${axis} tone=${row.kind} />`}</span>

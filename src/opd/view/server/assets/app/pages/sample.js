@@ -4,7 +4,7 @@ import { html, useState } from '/assets/vendor/htm-preact.js';
 import { api, useAsked } from '../asking.js';
 import { useKeys } from '../keys.js';
 import { Facts, Json, Waiting } from '../parts.js';
-import { Long, Said, useKept } from '../text.js';
+import { Long, Said, toEnd, useKept } from '../text.js';
 import { count, plural } from '../words.js';
 
 const WINDOW = 200000; // characters that are asked for at once
@@ -15,7 +15,7 @@ export function Sample({ id, line }) {
   const { value: found, error } = useAsked(api(`runs/${id}/samples/${line}`, { from, count: WINDOW }));
   useKeys({
     m: ['text with its formulas, or as written', () => setRendered(!rendered)],
-    e: ['the end of the response', () => { const text = document.querySelector('.response'); if (text) text.scrollTop = text.scrollHeight; }],
+    e: ['the end of the response', () => found && toEnd(document.querySelector('.response'))],
   });
   if (!found) return html`<article class="sample"><${Waiting} error=${error} what="Reading the sample" /></article>`;
   const { sample, response, characters } = found;

@@ -1,0 +1,110 @@
+"""What a model or a stranger wrote is text on every page: it runs nothing, turns nothing around, and freezes nothing.
+
+A page that gave it to the browser as HTML would run it; that is shown first, in a page without a policy.
+"""
+
+import pytest
+from tests.view.browser import made
+
+pytest.importorskip("playwright.sync_api", reason="the pages were not looked at: pip install playwright")
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.patient
+
+SHOWN = made.BIDI.replace("\u202e", "U+202E").replace("\u2066", "U+2066").replace("\x00", "U+0000")
+SHOWN = SHOWN.replace("\x1b", "U+001B").replace("\ufeff", "U+FEFF")
+BLOCKED = "Blocked script execution"
+
+
+def is_untouched(page):
+    assert page.title() != "taken"
+    assert page.locator("main img, main script, main a[href^='javascript']").count() == 0
+
+
+def test_the_attack_would_run_where_text_is_given_as_html(browser):
+    page = browser.new_page()
+    page.set_content("<div></div>")
+    page.evaluate("text => { document.querySelector('div').innerHTML = text; }", made.ATTACK)
+    page.wait_for_function("document.title === 'taken'")
+    page.close()
+
+
+def test_a_hostile_sample_is_text_and_so_is_its_judge(window):
+    last = made.QUESTIONS * made.EACH - 1
+    page = window.open(f"/score/{window.id('scores/end')}?line={last}")
+    sample = page.locator("article.sample")
+    for part in (".response", ".reply", ".facts", ".verdict"):
+        expect(sample.locator(part)).to_contain_text(made.ATTACK)
+        expect(sample.locator(part)).to_contain_text(SHOWN)
+    page.get_by_role("button", name="Formulas").click()
+    expect(sample.locator(".response")).to_contain_text(SHOWN)
+    is_untouched(page)
+
+
+def test_a_hostile_rollout_is_text_token_by_token(window):
+    page = window.open(f"/rollouts/{window.id('train/one')}?step=1&at=2")
+    expect(page.locator(".tokens")).to_contain_text(made.ATTACK)
+    expect(page.locator(".tokens")).to_contain_text(SHOWN)
+    expect(page.locator(".tokens")).to_contain_text("é 数 🧮")
+    expect(page.locator(".list")).to_contain_text(made.ATTACK[:80])
+    assert page.locator(".tokens .t").first.evaluate("one => getComputedStyle(one).unicodeBidi") == "isolate"
+    is_untouched(page)
+
+
+def test_a_hostile_attempt_and_its_report_are_text(window_at, place, programs):
+    from tests.view.server.asking import served
+
+    made.make_attempt(place.parent / "hostile/attempt", page=f"<!doctype html><p>The report.</p>{made.ATTACK}")
+    with served(place.parent / "hostile", programs=programs()) as ask:
+        window = window_at(ask)
+        page = window.open(f"/attempt/{ask.id('attempt')}")
+        expect(page.locator("header.title")).to_contain_text(SHOWN)
+        page.locator(".finding").first.locator("summary").click()
+        expect(page.locator(".finding").first).to_contain_text(SHOWN)
+        page.locator(".report iframe").scroll_into_view_if_needed()
+        expect(page.frame_locator(".report iframe").locator("p")).to_have_text("The report.")
+        expect(page.locator("table.log")).to_contain_text(SHOWN)
+        is_untouched(page)
+        page.close()
+    assert [one for one in window.heard.faults if BLOCKED in one]  # the report's script was there, and did not run
+    window.heard.faults[:] = [one for one in window.heard.faults if BLOCKED not in one and "404" not in one]
+
+
+def test_a_million_characters_are_laid_out_only_where_one_looks(window):
+    page = window.open(f"/score/{window.id('scores/end')}?line={made.QUESTIONS * made.EACH - 2}")
+    response = page.locator(".response")
+    expect(page.locator("article.sample")).to_contain_text(f"{made.LONG:,} characters")
+    laid_out = len(response.inner_text())
+    assert 1_000 < laid_out < 60_000
+    page.get_by_role("button", name="after").click()
+    expect(page.locator("article.sample")).to_contain_text("200,001 to 400,000")
+    page.keyboard.press("e")
+    expect(response.locator(".block").last).to_be_in_viewport()
+    expect(response.locator(".block").last).to_contain_text("xxxx")
+
+
+def test_formulas_are_rendered_and_what_is_none_stays_as_it_was_written(window):
+    page = window.open(f"/score/{window.id('scores/end')}?line=1")
+    response = page.locator(".response")
+    expect(response).to_contain_text(made.FORMULAS)
+    page.get_by_role("button", name="Formulas").click()
+    expect(response.locator("math")).to_have_count(3)
+    expect(response.locator("math mfrac")).to_have_count(1)
+    expect(response.locator("math msqrt")).to_have_count(1)
+    expect(response.locator(".math.display math")).to_have_count(1)
+    expect(response).to_contain_text("$\\fcolorbox{red}{blue}{x}$")  # would need a style in the page
+    expect(response).to_contain_text("$\\frac{$")
+    page.keyboard.press("m")
+    expect(response).to_have_text(made.FORMULAS)
+
+
+def test_blocks_of_a_text_give_the_text_again_and_cut_no_character(window):
+    page = window.open("/")
+    texts = ["", "a", "\n\n" * 4000, "🧮" * 5001, "word " * 3000 + "\n" + "line\n" * 2000, "x" + "🧮" * 4000]
+    found = page.evaluate("texts => import('/assets/app/text.js').then(one => texts.map(one.blocksOf))", texts)
+    assert ["".join(blocks) for blocks in found] == texts
+    assert max(len(blocks) for blocks in found) > 2
+    assert all(len(block.encode("utf-16-le")) <= 2 * 3002 for blocks in found for block in blocks)
+    for blocks in found:
+        for block in blocks:
+            block.encode()  # half a character can't be
