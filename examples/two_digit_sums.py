@@ -42,7 +42,7 @@ from opd.train.objective import StudentView, TokenLoss, TokenObjective
 from opd.train.recipe import Recipe
 from opd.train.run import prepare, run
 from opd.train.update import OptimizerSettings, Updater
-from opd.view.board import EvaluateBoard, TrainBoard
+from opd.view.terminal.board import EvaluateBoard, TrainBoard
 
 HELD_OUT = 128
 TEACHER_STEPS = 40

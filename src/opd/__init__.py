@@ -5,7 +5,7 @@
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING would load typing
 if TYPE_CHECKING:
-    from opd.view.objects import open as open  # noqa: A004  # it is `opd.open`
+    from opd.view.runs.objects import open as open  # noqa: A004  # it is `opd.open`
 
 __version__ = "0.1.0"
 
@@ -15,5 +15,5 @@ def __getattr__(name: str) -> object:
     if name == "open":
         from importlib import import_module
 
-        return import_module("opd.view.objects").open
+        return import_module("opd.view.runs.objects").open
     raise AttributeError(f"module 'opd' has no attribute {name!r}")

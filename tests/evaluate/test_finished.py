@@ -16,8 +16,8 @@ from opd.evaluate.report import score_report
 from opd.evaluate.results import read_results, read_source
 from opd.records.errors import AnswerIsNo
 from opd.records.files import write_json
-from opd.view.score_page import render
-from opd.view.score_text import terminal
+from opd.view.scores.page import render
+from opd.view.scores.text import terminal
 
 
 def run(*arguments: object) -> Result:

@@ -61,7 +61,7 @@ def processes() -> Any:
     """Where processes come from: a server that has torch and all of training in memory, and forks."""
     forkserver._forkserver._stop()  # one that another test started has nothing in memory
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["opd.cli.main", "opd.train.run", "opd.view.board"])
+    context.set_forkserver_preload(["opd.cli.main", "opd.train.run", "opd.view.terminal.board"])
     return context
 
 

@@ -12,7 +12,7 @@ from opd.evaluate.benchmark import find
 from opd.records.metrics import Gap, StepMetrics
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.records.scores import Comparison, Judgement, Sample, Score, Verdict
-from opd.view.story import EMBEDDED_CAVEATS, Cited, CurvePoint, NextCommand, Story
+from opd.view.story.story import EMBEDDED_CAVEATS, Cited, CurvePoint, NextCommand, Story
 
 MakeScore = Callable[..., Score]
 MakeMetrics = Callable[[int], StepMetrics]

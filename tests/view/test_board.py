@@ -6,7 +6,7 @@ from rich.console import Console
 
 from opd.records.metrics import StepMetrics
 from opd.records.scores import Sample, Verdict
-from opd.view.board import EvaluateBoard, TrainBoard
+from opd.view.terminal.board import EvaluateBoard, TrainBoard
 
 MakeMetrics = Callable[[int], StepMetrics]
 MakeSample = Callable[..., Sample]

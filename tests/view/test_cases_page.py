@@ -15,9 +15,9 @@ import pytest
 from opd.records.cases import AttemptRow, CaseRow, CaseTable, Pair, Result, Standing, Tally, TaskTable
 from opd.records.scores import Comparison
 from opd.records.tasks import Reference
-from opd.view.cases_page import render, write_page
-from opd.view.cases_pictures import BEST, drawn
-from opd.view.cases_text import terminal, told_apart
+from opd.view.cases.page import render, write_page
+from opd.view.cases.pictures import BEST, drawn
+from opd.view.cases.text import terminal, told_apart
 
 HOSTILE = '<script>alert(1)</script>" onload="x $x^2$ \x1b[31m\u202e </td> &amp; {{ 7*7 }}'
 REFERENCES = (

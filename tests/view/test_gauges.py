@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opd.view.gauges import sparkline
+from opd.view.terminal.gauges import sparkline
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 

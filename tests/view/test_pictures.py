@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from opd.records.metrics import StepMetrics
 from opd.records.scores import Score
-from opd.view import pictures
-from opd.view.pictures import COLOURS, Role
-from opd.view.story import Story
+from opd.view.story import pictures
+from opd.view.story.pictures import COLOURS, Role
+from opd.view.story.story import Story
 from opd.view.svg import INK
 
 SVG = "{http://www.w3.org/2000/svg}"

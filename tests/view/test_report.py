@@ -15,8 +15,8 @@ import opd.view
 from opd.records.metrics import StepMetrics
 from opd.records.rollouts import ScoredRollout
 from opd.records.scores import Comparison, Score
-from opd.view.report import flattened, render, write_report
-from opd.view.story import Cited, NextCommand, Story
+from opd.view.story.report import flattened, render, write_report
+from opd.view.story.story import Cited, NextCommand, Story
 from opd.view.tokens import LARGEST_TOKENS
 
 VOID = {"meta", "link", "br", "img", "use", "path", "rect", "input", "hr"}
@@ -249,7 +249,7 @@ def test_settings_are_listed_leaf_by_leaf() -> None:
 
 def test_making_a_page_needs_no_tensors_and_no_global_figure() -> None:
     program = (
-        "import sys, opd.view.report, opd.view.board; "
+        "import sys, opd.view.story.report, opd.view.terminal.board; "
         "print([name for name in ('torch', 'transformers', 'matplotlib.pyplot') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -257,6 +257,6 @@ def test_making_a_page_needs_no_tensors_and_no_global_figure() -> None:
 
 
 def test_a_board_needs_no_pictures() -> None:
-    program = "import sys, opd.view.board; print('matplotlib' in sys.modules, 'tokenizers' in sys.modules)"
+    program = "import sys, opd.view.terminal.board; print('matplotlib' in sys.modules, 'tokenizers' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False False"

@@ -10,8 +10,8 @@ from opd.records.metrics import StepMetrics
 from opd.records.rollout_table import table_path, write_table
 from opd.records.rollouts import ScoredRollout, StopReason
 from opd.records.scores import Score
-from opd.view import story as view
-from opd.view.story import Cited, CurvePoint, Story
+from opd.view.story import story as view
+from opd.view.story.story import Cited, CurvePoint, Story
 
 Scored = Callable[..., ScoredRollout]
 

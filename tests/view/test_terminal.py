@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from rich.text import Text
 
-from opd.view.terminal import Display, Screen, Unbreakable
+from opd.view.terminal.terminal import Display, Screen, Unbreakable
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 

@@ -27,13 +27,13 @@ def cases(runs: tuple[Path, ...], as_json: bool, html: Path | None) -> None:
         check_writable(html.parent)
     made = table(runs)
     if html is not None:
-        from opd.view.cases_page import write_page
+        from opd.view.cases.page import write_page
 
         write_page(html, made)
     if as_json:
         click.echo(canonical_json(made.resolved()))
     else:
-        from opd.view.cases_text import terminal
+        from opd.view.cases.text import terminal
 
         click.echo(terminal(made))
     if html is not None:

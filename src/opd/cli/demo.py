@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opd.records.attempts import Status
     from opd.records.scores import Comparison, Score
     from opd.train.recipe import Recipe
-    from opd.view.story import Cited
+    from opd.view.story.story import Cited
 
 BENCHMARK = "arith_tiny_final"
 _EXPLORER = "opd:arith_tiny/explorer.sh"
@@ -139,7 +139,7 @@ class _Demo:
         from opd.evaluate.benchmark import find
         from opd.evaluate.run import evaluate
         from opd.evaluate.settings import Evaluation
-        from opd.view.board import EvaluateBoard
+        from opd.view.terminal.board import EvaluateBoard
 
         asked = Evaluation(benchmark=find(BENCHMARK))
         total = asked.benchmark.questions * len(asked.benchmark.seeds)
@@ -151,7 +151,7 @@ class _Demo:
         from opd.records.errors import AnswerIsNo
         from opd.records.metrics import StopCause
         from opd.train.run import prepare, run
-        from opd.view.board import TrainBoard
+        from opd.view.terminal.board import TrainBoard
 
         out = self._folder / "train"
         parts = prepare(recipe, out)
@@ -174,9 +174,9 @@ class _Demo:
     def _report(self, recipe: "Recipe", steps: list[int]) -> None:
         from opd.records.rollout_table import table_path
         from opd.records.scores import Comparison, Score
-        from opd.view.pictures import write_summary_picture
-        from opd.view.report import write_report
-        from opd.view.story import (
+        from opd.view.story.pictures import write_summary_picture
+        from opd.view.story.report import write_report
+        from opd.view.story.story import (
             EMBEDDED_CAVEATS,
             CurvePoint,
             NextCommand,
@@ -233,7 +233,7 @@ def _free_folder(wanted: Path) -> Path:
 
 
 def _outcome(start: "Score", teacher: "Score", result: "Score", comparison: "Comparison", folder: Path) -> str:
-    from opd.view.story import EMBEDDED_CAVEATS
+    from opd.view.story.story import EMBEDDED_CAVEATS
 
     lines = [
         "",

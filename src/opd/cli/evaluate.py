@@ -52,8 +52,8 @@ def evaluate(
     from opd.evaluate.benchmark import find
     from opd.evaluate.run import evaluate as run
     from opd.evaluate.settings import asked_of
-    from opd.view.board import EvaluateBoard
-    from opd.view.log import EvaluateLog
+    from opd.view.terminal.board import EvaluateBoard
+    from opd.view.terminal.log import EvaluateLog
 
     asked = asked_of(find(benchmark), questions=questions, samples=samples, sets=sets)
     total = asked.benchmark.questions * len(asked.benchmark.seeds)

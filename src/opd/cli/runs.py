@@ -14,7 +14,7 @@ from opd.cli.paths import UserPath
 from opd.cli.printing import examples
 
 if TYPE_CHECKING:
-    from opd.view.folders import Folder
+    from opd.view.runs.folders import Folder
 
 RUNS = Path("runs")  # where the documentation's examples put them, and so where nobody has to name them
 _QUIET_SECONDS = 120.0  # a run that never ended and wrote so lately may have its process on another host
@@ -51,9 +51,9 @@ def list_runs(paths: tuple[Path, ...], sort: str, as_json: bool) -> None:
     error, clustered by question. The last column says in which keys the recipes differ.
     """
     from opd.records.files import canonical_json
-    from opd.view.folders import find
-    from opd.view.runs import HEADER, Order, lines, ordered, rows, values
-    from opd.view.summaries import summaries
+    from opd.view.runs.folders import find
+    from opd.view.runs.runs import HEADER, Order, lines, ordered, rows, values
+    from opd.view.runs.summaries import summaries
 
     found = ordered(summaries(find(paths or (RUNS,))), Order(sort))
     if as_json:
@@ -70,9 +70,9 @@ def list_runs(paths: tuple[Path, ...], sort: str, as_json: bool) -> None:
 def show(path: Path, as_json: bool) -> None:
     """RUN in words: what it is, what has become of it, what it scored, and its recipe."""
     from opd.records.files import canonical_json
-    from opd.view.folders import opened
-    from opd.view.runs import in_words, values
-    from opd.view.summaries import summary
+    from opd.view.runs.folders import opened
+    from opd.view.runs.runs import in_words, values
+    from opd.view.runs.summaries import summary
 
     found = summary(opened(path))
     click.echo(canonical_json(values(found)) if as_json else in_words(found))
@@ -88,9 +88,9 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
     It compares what went in; `opd compare` says whether two scores can be told apart.
     """
     from opd.records.files import canonical_json
-    from opd.view.differences import ABSENT
-    from opd.view.folders import opened
-    from opd.view.runs import difference_lines, differences
+    from opd.view.runs.differences import ABSENT
+    from opd.view.runs.folders import opened
+    from opd.view.runs.runs import difference_lines, differences
 
     one, other = opened(a), opened(b)
     found = differences(one, other)
@@ -134,8 +134,8 @@ def rm(paths: tuple[Path, ...], attempt: bool, yes: bool) -> None:
 def _removable(path: Path, *, attempt: bool) -> "Folder":
     """The run in this folder; raises `AskedWrongly` when it may not be removed."""
     from opd.records.errors import AskedWrongly
-    from opd.view.folders import Kind, State, is_at_work, opened, state_of
-    from opd.view.summaries import summary
+    from opd.view.runs.folders import Kind, State, is_at_work, opened, state_of
+    from opd.view.runs.summaries import summary
 
     if path.is_symlink():
         raise AskedWrongly(f"{path} is a link; name the run that it leads to, {path.resolve()}, or unlink it")
@@ -155,8 +155,8 @@ def _removable(path: Path, *, attempt: bool) -> "Folder":
 
 def _contents(folder: "Folder") -> str:
     """What goes with it."""
-    from opd.view.folders import find
-    from opd.view.summaries import summary
+    from opd.view.runs.folders import find
+    from opd.view.runs.summaries import summary
 
     inside = [one.path for one in find([folder.path]) if one.path != folder.path]
     also = f", with {len(inside)} more in it: {_some(inside)}" if inside else ""
@@ -180,7 +180,7 @@ def _locked(folder: "Folder") -> AbstractContextManager[None]:
     from contextlib import nullcontext
 
     from opd.records.files import alone
-    from opd.view.folders import Kind
+    from opd.view.runs.folders import Kind
 
     if folder.kind is not Kind.ATTEMPT:
         return alone(folder.path)

@@ -69,7 +69,7 @@ def score(
     if as_json:
         click.echo(canonical_json(report.resolved()))
     else:
-        from opd.view.score_text import terminal
+        from opd.view.scores.text import terminal
 
         click.echo(terminal(report))
     for path in out:
@@ -92,11 +92,11 @@ def _check(out: tuple[Path, ...]) -> None:
 
 def _write(path: Path, source: "Source", report: "ScoreReport") -> None:
     if path.suffix == ".html":
-        from opd.view.score_page import write_page
+        from opd.view.scores.page import write_page
 
         write_page(path, report)
     elif path.suffix == ".md":
-        from opd.view.score_text import write_markdown
+        from opd.view.scores.text import write_markdown
 
         write_markdown(path, report)
     else:

@@ -11,7 +11,7 @@ from opd.cli.paths import UserPath
 from opd.cli.printing import examples
 
 if TYPE_CHECKING:
-    from opd.view.top import Watch
+    from opd.view.terminal.top import Watch
 
 _LOOKS_PER_SECOND = 1.0
 _SECONDS_BETWEEN_LINES = 10.0  # of one run on a pipe; a change of its state is said at once
@@ -30,8 +30,8 @@ def top(paths: tuple[Path, ...]) -> None:
 
     On a terminal a table that is drawn anew each second; on a pipe a line for each change. It reads only.
     """
-    from opd.view.terminal import Display, Unbreakable, display_of
-    from opd.view.top import Watch
+    from opd.view.terminal.terminal import Display, Unbreakable, display_of
+    from opd.view.terminal.top import Watch
 
     watch = Watch(paths or (Path("runs"),))
     watch.look()
@@ -68,7 +68,7 @@ def _live(watch: "Watch") -> None:
 
 def _lines(watch: "Watch") -> None:
     """Each run when it is first seen; then when its state changes, and now and then when it has gone on."""
-    from opd.view.top import changes
+    from opd.view.terminal.top import changes
 
     said = {one.run.folder.path: (one, time.monotonic()) for one in watch.seen}
     for one in watch.seen:

@@ -11,8 +11,8 @@ from opd.cli.printing import LOG, examples
 if TYPE_CHECKING:
     from opd.records.metrics import RunSummary
     from opd.train.recipe import Parts, Recipe
-    from opd.view.board import TrainBoard
-    from opd.view.log import TrainLog
+    from opd.view.terminal.board import TrainBoard
+    from opd.view.terminal.log import TrainLog
 
 
 @click.command(
@@ -98,8 +98,8 @@ def _recipe_file(recipe: str | None, out: Path, *, resume: bool) -> Path:
 
 def _board(settings: "Recipe", parts: "Parts", out: Path, *, quiet: bool, log: str | None) -> "TrainBoard | TrainLog":
     """What shows the run: a board for people, or lines for a program."""
-    from opd.view.board import TrainBoard
-    from opd.view.log import TrainLog
+    from opd.view.terminal.board import TrainBoard
+    from opd.view.terminal.log import TrainLog
 
     last_step = settings.budget.last_step(rows=parts.order.rows, prompts_per_step=settings.rollouts.prompts_per_step)
     if log is not None:
@@ -109,7 +109,7 @@ def _board(settings: "Recipe", parts: "Parts", out: Path, *, quiet: bool, log: s
 
 def _say_finished(done: "RunSummary", out: Path, *, log: str | None) -> None:
     """Of a run that was finished before; a program gets the same last line again."""
-    from opd.view.log import Log
+    from opd.view.terminal.log import Log
 
     if log is None:
         click.echo(f"{out} is finished, and was left as it is: {closing(done, out)}")
@@ -121,7 +121,7 @@ def _end(summary: "RunSummary", out: Path, *, board: "TrainBoard | TrainLog", qu
     """What the run came to is said; raises `AnswerIsNo` where that is not what was asked for."""
     from opd.records.errors import AnswerIsNo
     from opd.records.metrics import StopCause
-    from opd.view.log import TrainLog
+    from opd.view.terminal.log import TrainLog
 
     if isinstance(board, TrainLog):
         board.end(summary)

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from opd.records.errors import AskedWrongly
 from opd.records.files import COMPLETE, PARTIAL, read_lines
-from opd.view.differences import flat
-from opd.view.folders import read_object, tries
+from opd.view.runs.differences import flat
+from opd.view.runs.folders import read_object, tries
 
 SAMPLES = pa.schema(
     [

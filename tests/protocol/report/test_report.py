@@ -19,7 +19,7 @@ from opd.protocol.report.story import story
 from opd.records.attempts import Explored, Replayed, Stage
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.reports import PAGE
-from opd.view.attempt_page import write_page
+from opd.view.attempts.page import write_page
 
 UNSCORED = {
     "number": 1, "checkpoint": "/runs/a/checkpoint-4", "note": None, "sha256": None, "benchmark": "arith_tiny",

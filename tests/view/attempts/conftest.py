@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from tests.view.attempts.made import HOSTILE, Made, svgs, write_made
 
-from opd.view.attempt_page import render
+from opd.view.attempts.page import render
 
 
 @pytest.fixture(scope="session")

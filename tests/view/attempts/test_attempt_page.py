@@ -13,7 +13,7 @@ from tests.view.attempts.made import Made, audit, write_made
 from opd.records.audits import Verdict
 from opd.records.claims import Claims
 from opd.records.settings import read
-from opd.view.attempt_page import VERDICTS, main, render, write_page
+from opd.view.attempts.page import VERDICTS, main, render, write_page
 
 VOID = {"meta", "link", "br", "hr", "path", "use", "rect"}
 
@@ -187,7 +187,7 @@ def test_an_attempt_that_came_to_nothing_has_a_page_that_says_so(tmp_path: Path)
 def test_the_program_writes_the_page_and_nothing_else(tmp_path: Path) -> None:
     made = write_made(tmp_path, **NOTHING)
     before = set(made.attempt.rglob("*"))
-    command = [sys.executable, "-I", "-m", "opd.view.attempt_page", str(made.folder), str(made.attempt)]
+    command = [sys.executable, "-I", "-m", "opd.view.attempts.page", str(made.folder), str(made.attempt)]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     assert set(made.attempt.rglob("*")) - before == {made.folder / "index.html"}
 

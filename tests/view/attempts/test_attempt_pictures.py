@@ -17,12 +17,12 @@ from tests.view.test_pictures import NEAR_BLACK, SVG, WHITE, contrast, rgb
 
 from opd.records.errors import AskedWrongly
 from opd.records.reports import Activity, Coverage, Curve, ReferenceLine, Stretch
-from opd.view.attempt_curves import binned, seen_parts
-from opd.view.attempt_drawing import BLUE, COLOURS, ORANGE, time_scale
-from opd.view.attempt_files import read_grid, read_series
-from opd.view.attempt_forest import panels, reference_ends
-from opd.view.attempt_grid import wilson
-from opd.view.attempt_timeline import device_parts, placed
+from opd.view.attempts.curves import binned, seen_parts
+from opd.view.attempts.drawing import BLUE, COLOURS, ORANGE, time_scale
+from opd.view.attempts.files import read_grid, read_series
+from opd.view.attempts.forest import panels, reference_ends
+from opd.view.attempts.grid import wilson
+from opd.view.attempts.timeline import device_parts, placed
 
 Pictures = Mapping[str, Mapping[str, str]]
 
@@ -365,7 +365,7 @@ def test_colours_stand_out_from_a_light_and_from_a_dark_page(colour: str, paper:
     assert contrast(rgb(colour), paper) >= 3
 
 
-STYLE = (Path(__file__).parents[3] / "src/opd/view/attempt.css").read_text()
+STYLE = (Path(__file__).parents[3] / "src/opd/view/attempts/attempt.css").read_text()
 
 
 def test_the_colours_of_the_verdicts_can_be_read_on_light_and_on_dark() -> None:

@@ -5,7 +5,7 @@ import difflib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opd.view.patch import LONGEST, Mark, changed_files
+from opd.view.attempts.patch import LONGEST, Mark, changed_files
 
 LINES = st.lists(
     st.sampled_from(

@@ -22,7 +22,7 @@ GAPS = {5: 0.31, 6: -4.62, 13: 0.97, 14: 0.12, 22: -0.4}
 
 ATTACK = "<img src=/nowhere onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
 BIDI = "before\u202eafter\u2066x\x00\x1b[31m\ufeff end"
-HOSTILE = f"{ATTACK} {BIDI} \\href{{javascript:document.title='taken'}}{{x}} ${{x}}$"
+HOSTILE = f"{ATTACK} {BIDI} $\\href{{javascript:document.title='taken'}}{{x}}$ $\\htmlStyle{{color:red}}{{x}}$"
 FORMULAS = "So \\(x = \\frac{1}{2}\\), and\n\\[ \\sum_{i=1}^{n} i \\]\nso \\boxed{\\sqrt{2}}. "
 FORMULAS += "$\\fcolorbox{red}{blue}{x}$ $\\frac{$"
 LONG = 1_000_000  # characters of one response
@@ -55,17 +55,18 @@ def make_train(
 def add_step(folder: Path, step: int) -> None:
     """One more line of metrics, as a trainer adds it."""
     with (folder / "metrics.jsonl").open("a") as file:
-        file.write(json.dumps(metrics(step).resolved()) + "\n")
+        file.write(line(metrics(step).resolved()))
 
 
 def rollouts() -> list[ScoredRollout]:
-    """One whose widest gap is known, one that was cut short, one that is hostile, one that is long."""
+    """One whose widest gap is known, one that was cut short, one that is hostile, two that are long."""
     tokenizer = byte_tokenizer()
     return [
         scored(tokenizer, response="73-9=63\n63+7=70\n</think>\n\n\\boxed{70}<eos>", gaps=GAPS),
         scored(tokenizer, response="7\n" * 30, stop=StopReason.LENGTH),
         scored(tokenizer, problem=HOSTILE, response=f"{HOSTILE} é 数 🧮"),
         scored(tokenizer, response="64+7=71\n" * 900, gaps={6000: -9.0}),
+        scored(tokenizer, response="64+7=71 " * 2000, gaps={12_000: -8.0}),  # in one line
     ]
 
 
@@ -98,9 +99,14 @@ def make_score(folder: Path, *, right: int) -> Path:
     ).resolved()  # fmt: skip
     write_json(folder / "protocol.json", {"protocol": summary["protocol"], "model_digest": summary["model_digest"]})
     with (folder / "samples.jsonl").open("w") as file:
-        file.writelines(json.dumps(one.resolved(), ensure_ascii=False) + "\n" for one in made)
+        file.writelines(line(one.resolved()) for one in made)
     write_json(folder / "score.json", summary)
     return folder
+
+
+def line(one: Mapping[str, Any]) -> str:
+    """A line of JSON."""
+    return json.dumps(one, ensure_ascii=False) + "\n"
 
 
 def audit() -> Audit:
@@ -138,9 +144,6 @@ def make_attempt(folder: Path, *, page: str = "<!doctype html><p>All went well.<
         {"monotonic": 10.0 + at, "utc": f"t{at}", "processes": 2, "cpu_share": 0.5, "gpus": []} for at in range(30)
     ]
     desk = {"began": "2026-01-31T10:00:01.000Z", "seconds": 2.0, "command": "timer", "exit": 0, "said": [HOSTILE]}
-
-    def line(one: Mapping[str, object]) -> str:
-        return json.dumps(one) + "\n"
 
     tries: Mapping[str, Mapping[str, str]] = {
         "explore/attempt-001": {"device.jsonl": "".join(map(line, device)), "desk.jsonl": line(desk)},

@@ -18,7 +18,7 @@ BLOCKED = "Blocked script execution"
 
 def is_untouched(page):
     assert page.title() != "taken"
-    assert page.locator("main img, main script, main a[href^='javascript']").count() == 0
+    assert page.locator("main img, main script, main [href^='javascript']").count() == 0
 
 
 def test_the_attack_would_run_where_text_is_given_as_html(browser):
@@ -37,6 +37,7 @@ def test_a_hostile_sample_is_text_and_so_is_its_judge(window):
         expect(sample.locator(part)).to_contain_text(made.ATTACK)
         expect(sample.locator(part)).to_contain_text(SHOWN)
     page.get_by_role("button", name="Formulas").click()
+    expect(sample.locator(".response math").first).to_be_visible()
     expect(sample.locator(".response")).to_contain_text(SHOWN)
     is_untouched(page)
 

@@ -43,6 +43,26 @@ def test_runs_come_and_go_in_the_list(growing, window_at):
     expect(rows).to_contain_text("score")
 
 
+def test_what_comes_in_does_not_turn_the_page_under_a_reader(tmp_path, programs, window_at):
+    first, *rest = made.samples(2)[:5]
+    folder = made.make_train(tmp_path / "train", steps=3, kept={1: made.rollouts()[:2]})
+    score = made.make_score(tmp_path / "score", right=2)
+    (score / "score.json").unlink()
+    (score / "samples.jsonl").write_text(made.line(first.resolved()))
+    with served(tmp_path, programs=programs()) as ask:
+        page = window_at(ask).open(f"/rollouts/{ask.id('train')}")
+        expect(page.locator(".steps")).to_contain_text("Step 1 of 1")
+        made.write_table(made.table_path(folder, 3), made.rollouts()[:1])
+        expect(page.locator(".steps")).to_contain_text("Step 1 of 3")
+        page = window_at(ask).open(f"/score/{ask.id('score')}")
+        samples = page.get_by_role("table", name="Samples")
+        expect(samples).to_have_attribute("aria-rowcount", "1")
+        with (score / "samples.jsonl").open("a") as file:
+            file.writelines(made.line(one.resolved()) for one in rest)
+        page.get_by_role("button", name="Show 4 new samples").click()
+        expect(samples).to_have_attribute("aria-rowcount", "5")
+
+
 def test_a_server_that_is_silent_is_said_to_be_and_is_found_again(growing, window_at):
     ask, folder = growing
     window = window_at(ask)

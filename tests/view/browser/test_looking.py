@@ -108,10 +108,26 @@ def test_a_key_jumps_to_the_widest_gap_and_the_address_keeps_the_place(window):
     expect(page.locator(".token-reading")).to_contain_text("token 6,002,")
 
 
+def test_a_place_stays_under_the_eye_while_what_is_around_it_is_laid_out(window_at, ask):
+    window = window_at(ask, viewport={"width": 390, "height": 844}, color_scheme="dark")
+    page = window.open(f"/rollouts/{ask.id('train/one')}?step=1&at=4")
+    expect(page.locator(".tokens .t").first).to_be_attached()
+    for part in ("html", ".tokens"):  # as in a browser that does not hold the place by itself
+        page.locator(part).evaluate("one => { one.style.overflowAnchor = 'none'; }")
+    page.keyboard.press("w")
+    expect(page.locator(".token-reading")).to_contain_text("token 12,001,")
+    page.evaluate(  # until nothing more is laid out
+        "async () => { const laid = () => document.querySelectorAll('.t').length;"
+        " for (let last = -1, still = 0; still < 5; last = laid()) {"
+        " await new Promise(requestAnimationFrame); still = last === laid() ? still + 1 : 0; } }"
+    )
+    expect(page.locator(".t.current")).to_be_in_viewport()
+
+
 def test_rollouts_are_filtered_sorted_and_stepped_through(window):
     page = window.open(f"/rollouts/{window.id('train/one')}?step=1")
     rows = page.locator(".list .row")
-    expect(rows).to_have_count(4)
+    expect(rows).to_have_count(len(made.rollouts()))
     page.get_by_role("button", name=re.compile("^cut short")).click()
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("cut short")

@@ -19,7 +19,7 @@ from opd.cli.runs import runs
 from opd.cli.top import top
 from opd.records.errors import AskedWrongly
 from opd.records.files import write_json
-from opd.view.folders import find
+from opd.view.runs.folders import find
 
 Held = Callable[[Path], AbstractContextManager[subprocess.Popen[str]]]
 Make = Callable[..., Path]

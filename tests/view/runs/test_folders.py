@@ -14,7 +14,7 @@ import pytest
 
 from opd.records.errors import AskedWrongly
 from opd.records.files import alone, write_json
-from opd.view.folders import Folder, Kind, State, by_number, find, is_at_work, kind_of, opened, state_of
+from opd.view.runs.folders import Folder, Kind, State, by_number, find, is_at_work, kind_of, opened, state_of
 
 Held = Callable[[Path], AbstractContextManager[subprocess.Popen[str]]]
 Make = Callable[..., Path]
@@ -132,7 +132,7 @@ def test_a_held_lock_is_seen_with_the_kernels_list_and_without(
     make_run: Make, held: Held, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: bool
 ) -> None:
     if not listed:
-        monkeypatch.setattr("opd.view.folders._LOCKS", tmp_path / "no-list")
+        monkeypatch.setattr("opd.view.runs.folders._LOCKS", tmp_path / "no-list")
     folder = opened(make_run(tmp_path / "t", ended=False))
     other = opened(make_run(tmp_path / "u", ended=False))
     with held(folder.path):
@@ -160,7 +160,7 @@ def test_a_line_of_the_kernels_list_counts_when_it_is_of_this_folder_for_one_alo
     status = folder.path.stat()
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
     (tmp_path / "locks").write_text(line.format(device=device, inode=status.st_ino) + "\n")
-    monkeypatch.setattr("opd.view.folders._LOCKS", tmp_path / "locks")
+    monkeypatch.setattr("opd.view.runs.folders._LOCKS", tmp_path / "locks")
     assert is_at_work(folder) is running
 
 
@@ -168,7 +168,7 @@ def test_who_looks_neither_takes_the_lock_nor_sees_another_who_looks(
     make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = opened(make_run(tmp_path / "t", ended=False))
-    monkeypatch.setattr("opd.view.folders._LOCKS", tmp_path / "no-list")
+    monkeypatch.setattr("opd.view.runs.folders._LOCKS", tmp_path / "no-list")
     close, asked = os.close, []
 
     def while_open(descriptor: int) -> None:

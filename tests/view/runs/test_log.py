@@ -11,7 +11,7 @@ import pytest
 from opd.records.errors import AnswerIsNo
 from opd.records.metrics import StepMetrics
 from opd.records.scores import Sample, Verdict
-from opd.view.log import EvaluateLog, TrainLog
+from opd.view.terminal.log import EvaluateLog, TrainLog
 
 
 def events(stream: io.StringIO) -> list[dict[str, object]]:

@@ -15,8 +15,8 @@ from opd.records.files import append_lines, read_json, write_json
 from opd.records.metrics import StepMetrics
 from opd.records.rollout_table import table_path, write_table
 from opd.records.rollouts import ScoredRollout
-from opd.view.folders import State
-from opd.view.objects import AttemptFolder, Run, ScoreFolder
+from opd.view.runs.folders import State
+from opd.view.runs.objects import AttemptFolder, Run, ScoreFolder
 
 Make = Callable[..., Path]
 

@@ -11,8 +11,8 @@ from opd.records.failures import failure
 from opd.records.files import write_json
 from opd.records.metrics import StepMetrics
 from opd.records.scores import Score
-from opd.view.folders import State, find, opened
-from opd.view.summaries import Summary, checkpoints, summaries, summary
+from opd.view.runs.folders import State, find, opened
+from opd.view.runs.summaries import Summary, checkpoints, summaries, summary
 
 Make = Callable[..., Path]
 

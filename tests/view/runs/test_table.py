@@ -9,10 +9,10 @@ from rich.cells import cell_len
 
 from opd.records.errors import AskedWrongly
 from opd.records.files import read_json, write_json
-from opd.view.differences import ABSENT, differing, flat
-from opd.view.folders import find, opened
-from opd.view.runs import HEADER, Order, difference_lines, differences, in_words, lines, ordered, rows, values
-from opd.view.summaries import summaries, summary
+from opd.view.runs.differences import ABSENT, differing, flat
+from opd.view.runs.folders import find, opened
+from opd.view.runs.runs import HEADER, Order, difference_lines, differences, in_words, lines, ordered, rows, values
+from opd.view.runs.summaries import summaries, summary
 
 Make = Callable[..., Path]
 HOSTILE = "x\x1b[2J\n\u202eevil\r\x00"

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from opd.records.files import append_lines
 from opd.records.metrics import StepMetrics
-from opd.view.growing import news
-from opd.view.top import Pulse, Seen, Watch, changes
+from opd.view.terminal.growing import news
+from opd.view.terminal.top import Pulse, Seen, Watch, changes
 
 Make = Callable[..., Path]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.view.server.asking import served
 
 from opd.records.files import write_json
-from opd.view.folders import State
+from opd.view.runs.folders import State
 from opd.view.server.answers import Gone
 from opd.view.server.index import Index
 

@@ -12,7 +12,7 @@ from opd.records.reports import PAGE
 
 PDF = "report.pdf"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_MODULE = "opd.view.attempt_page"
+_MODULE = "opd.view.attempts.page"
 _PAGE_SECONDS, _PDF_SECONDS = 300.0, 180.0
 _SAID = 400
 

@@ -10,12 +10,12 @@ from matplotlib.collections import PathCollection
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.scores import Comparison
 from opd.records.settings import validated
-from opd.view.folders import read_object
-from opd.view.plain import shown
 from opd.view.plots.inputs import read_score, shares
 from opd.view.plots.plot import COLOURS, WIDTH, Cell, Plot, drawing, fitted, literal, panels, rule
 from opd.view.programs import compared
+from opd.view.runs.folders import read_object
 from opd.view.svg import INK
+from opd.view.terminal.plain import shown
 from opd.view.words import interval, signed
 
 _LONGEST_NAME = 32

@@ -6,10 +6,10 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from opd.view.folders import Kind, find
-from opd.view.pictures import smoothed
 from opd.view.plots.inputs import Learning, Named, Series, learning_of, runs_of, scores_in, series_of
 from opd.view.plots.plot import WIDTH, Cell, Plot, drawing, fitted, legend, literal, look, panels, rule
+from opd.view.runs.folders import Kind, find
+from opd.view.story.pictures import smoothed
 from opd.view.svg import INK
 from opd.view.words import number, small
 

@@ -14,9 +14,9 @@ from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import digest, read_lines, sha256
 from opd.records.scores import Score
 from opd.records.settings import read
-from opd.view.differences import flat
-from opd.view.folders import Folder, Kind, find, read_object
-from opd.view.summaries import checkpoint_digests, name_of
+from opd.view.runs.differences import flat
+from opd.view.runs.folders import Folder, Kind, find, read_object
+from opd.view.runs.summaries import checkpoint_digests, name_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

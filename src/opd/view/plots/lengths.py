@@ -8,14 +8,14 @@ from matplotlib.ticker import MaxNLocator
 
 from opd.records.errors import AskedWrongly
 from opd.records.score_report import LengthBin, Lengths
-from opd.view.folders import Kind, find
-from opd.view.plain import shown
 from opd.view.plots.curve import draw_series, series_rows, unit
 from opd.view.plots.inputs import runs_of, scores_in, series_of
 from opd.view.plots.plot import WIDTH, Cell, Plot, drawing, fitted, legend, literal, panels, rule
 from opd.view.programs import report_of
-from opd.view.score_pictures import CUT_SHORT, RIGHT, WRONG
+from opd.view.runs.folders import Kind, find
+from opd.view.scores.pictures import CUT_SHORT, RIGHT, WRONG
 from opd.view.svg import INK
+from opd.view.terminal.plain import shown
 
 _PARTS: tuple[tuple[str, str, str, Callable[[LengthBin], int]], ...] = (
     ("right", RIGHT, "", lambda one: one.correct),

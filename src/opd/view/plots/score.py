@@ -6,12 +6,12 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from opd.records.score_report import QuestionResult
-from opd.view.folders import Kind
-from opd.view.plain import shown
 from opd.view.plots.inputs import Named, runs_of, scores_in
 from opd.view.plots.plot import COLOURS, WIDTH, Plot, drawing, fitted, literal, panels, rule
 from opd.view.programs import report_of
+from opd.view.runs.folders import Kind
 from opd.view.svg import INK
+from opd.view.terminal.plain import shown
 from opd.view.words import interval, number
 
 _NAMED_QUESTIONS = 60  # more names than this can't be read side by side

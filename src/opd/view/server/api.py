@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from opd.records.scores import Verdict
-from opd.view.folders import Kind
+from opd.view.runs.folders import Kind
 from opd.view.server import rollouts, samples
 from opd.view.server.answers import Gone, answer
 from opd.view.server.attempts import Attempts

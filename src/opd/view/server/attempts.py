@@ -11,7 +11,7 @@ from typing import Any
 
 from opd.records.attempts import Stage
 from opd.records.files import COMPLETE, PARTIAL
-from opd.view.folders import STAGES, Kind
+from opd.view.runs.folders import STAGES, Kind
 from opd.view.server.answers import Gone, Unreadable
 from opd.view.server.columns import Columns, bucketed, read_columns
 from opd.view.server.entries import Entry

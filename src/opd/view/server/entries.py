@@ -9,9 +9,9 @@ from typing import Any
 
 from opd.records.errors import OpdError
 from opd.records.files import PARTIAL
-from opd.view.folders import STAGES, Folder, Kind, State, read_object
+from opd.view.runs.folders import STAGES, Folder, Kind, State, read_object
+from opd.view.runs.summaries import Summary, checkpoint_digests, name_of, summary
 from opd.view.server.places import Place
-from opd.view.summaries import Summary, checkpoint_digests, name_of, summary
 
 _FILES: Mapping[Kind, tuple[str, ...]] = {
     Kind.TRAIN: ("recipe.json", "metrics.jsonl", "run.json", "failure.json", "events.jsonl", "rollouts", ""),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from threading import RLock
 
-from opd.view.folders import Folder, Kind, State, find, state_of, tries
+from opd.view.runs.folders import Folder, Kind, State, find, state_of, tries
 from opd.view.server.answers import Gone
 from opd.view.server.entries import Entry, read_entry, signature
 from opd.view.server.places import Place

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opd.view.differences import differing
-from opd.view.folders import Kind
+from opd.view.runs.differences import differing
+from opd.view.runs.folders import Kind
 from opd.view.server.entries import Entry
 from opd.view.server.files import shortened
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from opd.view.folders import Kind
+from opd.view.runs.folders import Kind
 from opd.view.server.answers import Unreadable
 from opd.view.server.entries import Entry
 from opd.view.server.files import object_or_none, shortened

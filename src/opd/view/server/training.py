@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opd.records.files import COMPLETE
-from opd.view.differences import flat
+from opd.view.runs.differences import flat
 from opd.view.server.columns import Columns
 from opd.view.server.entries import Entry
 from opd.view.server.files import last_lines, object_or_none, shortened

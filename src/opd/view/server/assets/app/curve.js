@@ -54,11 +54,13 @@ export function Curve({ x, lines, weight = 0, stacked = false, at = 'step', say 
   }, [dark, stacked, height, lines.map(one => one.name).join('\n'), weight > 0]);
   useEffect(() => { plot.current?.setData(tableOf(x, lines, weight, stacked)); }, [x, lines, weight]);
 
-  const place = cursor === null || cursor >= x.length ? lastKnown(lines) : cursor;
+  const pointed = cursor !== null && cursor < x.length ? cursor : null;
+  const reading = one => one.mean[pointed ?? lastKnown([one])] ?? null; // each line has an end of its own
+  const place = pointed ?? lastKnown(lines);
   return html`
-    <div class="curve" role="img" aria-label=${`${label}: ${lines.map(one => `${one.name} ${say(one.mean[lastKnown(lines)])}`).join(', ')} at the end`}>
+    <div class="curve" role="img" aria-label=${`${label}: ${lines.map(one => `${one.name} ${say(one.mean[lastKnown([one])] ?? null)}`).join(', ')} at the end`}>
       <p class="reading" aria-hidden="true">
-        ${lines.map(one => html`<span><i class="dot" style=${{ background: `var(${one.tone})` }}></i>${lines.length > 1 ? `${one.name} ` : ''}<b>${say(one.mean[place] ?? null)}</b></span>`)}
+        ${lines.map(one => html`<span><i class="dot" style=${{ background: `var(${one.tone})` }}></i>${lines.length > 1 ? `${one.name} ` : ''}<b>${say(reading(one))}</b></span>`)}
         <span class="quiet">${at} ${x[place] === undefined ? '' : small(Math.round(x[place]))}</span>
       </p>
       ${fault && html`<p class="quiet">It can't be drawn: ${fault.message}.</p>`}

@@ -74,7 +74,7 @@ export const Facts = ({ rows, abreast = false }) => html`
 export const Choice = ({ label, options, chosen, choose }) => html`
   <div class="choice" role="group" aria-label=${label}>
     ${options.map(([value, text, many]) => html`
-      <button type="button" aria-pressed=${chosen.includes(value)} onClick=${() => choose(value)} disabled=${many === 0}>
+      <button type="button" aria-pressed=${chosen.includes(value)} onClick=${() => choose(value)} disabled=${many === 0 && !chosen.includes(value)}>
         ${text}${many === null || many === undefined ? null : html` <span class="many">${many.toLocaleString('en-US')}</span>`}
       </button>`)}
   </div>`;

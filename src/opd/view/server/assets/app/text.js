@@ -77,9 +77,10 @@ export function layOut(holder, lines, fill) {
     blocks[place].style.minHeight = '';
     fill(blocks[place], place);
   };
+  const scrolls = getComputedStyle(holder).overflowY === 'auto'; // a margin counts from what scrolls, and from nothing around it
   const watching = new IntersectionObserver(seen => {
     for (const { target, isIntersecting } of seen) if (isIntersecting) fillOnce(blocks.indexOf(target));
-  }, { rootMargin: `${NEAR}px` });
+  }, { root: scrolls ? holder : null, rootMargin: `${NEAR}px` });
   holder.replaceChildren(...blocks);
   holder.reach = place => {
     fillOnce(place);

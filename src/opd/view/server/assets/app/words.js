@@ -43,6 +43,7 @@ export function percent(share) {
 /** `0.4 s`, `45 s`, `2 min 5 s`, `1 h 2 min`, `3 d 4 h`. */
 export function duration(seconds) {
   if (absent(seconds)) return UNKNOWN;
+  if (seconds === 0) return '0 s';
   if (seconds < 0.1 && seconds > 0) return `${Math.max(1, Math.round(1000 * seconds))} ms`;
   if (seconds < 10) return `${seconds.toFixed(seconds < 1 ? 2 : 1)} s`;
   const whole = Math.round(seconds);

@@ -1,6 +1,6 @@
 // The rollouts of a run: those of a step on the left, one of them token by token on the right.
 
-import { html, useEffect, useMemo, useState } from '/assets/vendor/htm-preact.js';
+import { html, useEffect, useMemo, useRef, useState } from '/assets/vendor/htm-preact.js';
 import { change, to, useHere } from '../address.js';
 import { api, useAsked, usePaged } from '../asking.js';
 import { useKeys } from '../keys.js';
@@ -20,6 +20,7 @@ const SORTS = [['order', 'as sampled'], ['worst', 'widest gap first'], ['gap', '
 export default function Rollouts() {
   const { id, query } = useHere();
   const version = useVersion(id);
+  const begun = useRef(null);
   const { value: run } = useAsked(api(`runs/${id}`), version);
   const { value: kept, error } = useAsked(api(`runs/${id}/rollouts`), version);
   if (!kept) return html`<${Waiting} error=${error} what="Looking for rollouts" />`;
@@ -28,7 +29,8 @@ export default function Rollouts() {
   const over = html`<a href=${to('run', id)}>Training run</a> · rollouts`;
   if (!steps.length) return html`<${Title} over=${over} name=${name} />
     <${Empty}><h2>No rollouts are kept</h2><p>With <code>save.rollouts: true</code> in the recipe each step leaves its rollouts, with both log-probabilities of every token.</p><//>`;
-  const asked = Number(query.step) || steps[steps.length - 1];
+  begun.current ??= steps[steps.length - 1]; // a run that grows doesn't turn the page under the reader
+  const asked = Number(query.step) || begun.current;
   const step = steps.includes(asked) ? asked : steps.reduce((best, one) => (Math.abs(one - asked) < Math.abs(best - asked) ? one : best));
   return html`
     <${Title} over=${over} name=${name} />
@@ -62,8 +64,8 @@ function Table({ id, step, query }) {
 
   const open = index => { const found = row(index); if (found) { setCurrent(index); change({ at: found.index, place: null }); } };
   const first = answer?.rows[0]?.index ?? null;
-  useEffect(() => { setCurrent(null); }, [key]);
-  useEffect(() => { if (answer && current === null && at !== null) { const found = answer.rows.findIndex(one => one.index === at); if (found >= 0) setCurrent(found); } }, [answer, at]);
+  const narrowed = query.filter !== undefined || query.sort !== undefined;
+  useEffect(() => { setCurrent(narrowed ? null : at); }, [key]); // unless narrowed, a row's place in the list is its place in the table
   const options = useMemo(() => KINDS.map(([value, said, name]) => [value, said, answer?.counts[name] ?? null]), [answer]);
   const toggle = kind => change({ filter: (filters.includes(kind) ? filters.filter(one => one !== kind) : [...filters, kind]).join(','), at: null, place: null });
   const shown = at ?? first;

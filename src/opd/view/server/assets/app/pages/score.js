@@ -31,7 +31,7 @@ export default function Score() {
     <${Verdicts} verdicts=${score?.verdicts ?? found.verdicts} />
     <p class="ways"><a href=${to('compare', null, { a: id })}>Compare with another score</a> <kbd>c</kbd></p>
     <${Questions} id=${id} version=${version} chosen=${query.question ?? null} />
-    <${Samples} key=${version > 0 && row.state === 'running' ? version : 'settled'} id=${id} query=${query} />
+    <${Samples} id=${id} query=${query} lines=${found.lines} />
     <section class="split"><${Majority} score=${score} /><div><h2>Protocol</h2>
       <${Facts} rows=${Object.entries(found.protocol ?? {}).map(([name, one]) => [name.replaceAll('_', ' '), one === null ? 'none' : typeof one === 'string' ? one : JSON.stringify(one)])} />
       ${score && html`<${Json} name="score.json" value=${score} />`}</div></section>`;
@@ -87,13 +87,15 @@ function Questions({ id, version, chosen }) {
     </section>`;
 }
 
-function Samples({ id, query }) {
+function Samples({ id, query, lines }) {
   const verdicts = query.verdict ? query.verdict.split(',') : [];
   const asked = { verdict: query.verdict, question: query.question, stop: query.stop, disputed: query.disputed, sort: query.sort };
-  const key = JSON.stringify([id, asked]);
+  const [turn, setTurn] = useState(0); // what came since is shown when it is asked for: the list doesn't move under the reader
+  const key = JSON.stringify([id, asked, turn]);
   const { answer, row, error } = usePaged(key, (offset, limit) => api(`runs/${id}/samples`, { ...asked, offset, limit }));
   const [current, setCurrent] = useState(null);
-  useEffect(() => { setCurrent(null); }, [key]);
+  const narrowed = Object.values(asked).some(one => one !== undefined);
+  useEffect(() => { setCurrent(!narrowed && query.line !== undefined ? Number(query.line) : null); }, [key]); // then a row is a line
   const open = index => { const found = row(index); if (found) { setCurrent(index); change({ line: found.line }); } };
   const options = VERDICTS.map(([name, said]) => [name, said, answer?.verdicts[name] ?? 0]).filter(([name, , many]) => many > 0 || verdicts.includes(name));
   const toggle = name => change({ verdict: (verdicts.includes(name) ? verdicts.filter(one => one !== name) : [...verdicts, name]).join(','), line: null });
@@ -103,6 +105,7 @@ function Samples({ id, query }) {
       <div class="tools"><h2>Samples</h2>
         <${Choice} label="Verdict" options=${options} chosen=${verdicts} choose=${toggle} />
         <${Choice} label="Graders" options=${[['1', 'disputed', null]]} chosen=${[query.disputed]} choose=${() => change({ disputed: query.disputed ? null : 1, line: null })} />
+        ${answer && lines > answer.total && html`<button type="button" onClick=${() => setTurn(turn + 1)}>Show ${plural(lines - answer.total, 'new sample')}</button>`}
         <span class="space"></span>
         <${Pick} label="Order" options=${SORTS} chosen=${query.sort ?? 'order'} choose=${sort => change({ sort: sort === 'order' ? null : sort, line: null })} /></div>
       ${query.question && html`<p class="quiet">Only those of <b><${Said} text=${query.question} most=${120} /></b>.</p>`}

@@ -36,7 +36,7 @@ export function SideBySide({ rows, varying, scores }) {
       </div>
       ${held.error && html`<${Waiting} error=${held.error} />`}
       ${drawn && html`<${Curve} label=${name} x=${drawn.x} lines=${drawn.lines} height=${210} sync="chosen" />`}
-      <div class="scroll"><table>
+      <div class="scroll"><table class="scores">
         <thead><tr><th scope="col">chosen</th><th scope="col">score</th>${differing.map(one => html`<th scope="col">${one}</th>`)}</tr></thead>
         <tbody>${rows.map(row => html`<tr>
           <th scope="row">${trained.includes(row) && html`<i class="dot" style=${{ background: `var(${TONES[trained.indexOf(row)]})` }}></i>`}<a href=${toRow(row)}><${Said} text=${row.name} most=${80} /></a></th>

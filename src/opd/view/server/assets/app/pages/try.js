@@ -36,5 +36,5 @@ function Files({ id, folder, total }) {
   return html`<${List} label="Files" count=${total} height=${32} most="50vh"
     head=${html`<span>file</span><span class="right">size</span><span>sha256</span>`}
     row=${index => { const file = row(index); return file ? html`
-      <span role="cell"><${Said} text=${file.path} most=${140} /></span><span role="cell" class="right">${file.bytes === undefined || file.bytes === null ? file.kind : count(file.bytes)}</span><code role="cell">${(file.sha256 ?? file.target ?? '').slice(0, 16)}</code>` : html`<span class="quiet" role="cell">…</span>`; }} />`;
+      <span role="cell"><${Said} text=${file.path} most=${140} /></span><span role="cell" class="right">${file.kind === 'file' ? count(file.bytes) : file.kind}</span><code role="cell">${(file.sha256 ?? file.target ?? '').slice(0, 16)}</code>` : html`<span class="quiet" role="cell">…</span>`; }} />`;
 }

@@ -11,10 +11,10 @@ from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 from opd.records.score_report import Interval, LengthBin, QuestionResult, ScoreReport
-from opd.view.bars import Bar
-from opd.view.plain import shown
-from opd.view.score_sections import Section
+from opd.view.scores.sections import Section
 from opd.view.svg import INK, figure, styled, svg_text
+from opd.view.terminal.bars import Bar
+from opd.view.terminal.plain import shown
 from opd.view.words import number, percent
 
 RIGHT, WRONG, CUT_SHORT = "#2b7fd0", "#c9751c", "#818a94"

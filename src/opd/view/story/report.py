@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from opd.records.files import write_text
-from opd.view import pictures, words
+from opd.view import words
 from opd.view.page import page
-from opd.view.pictures import Role
-from opd.view.story import Cited, Story
+from opd.view.story import pictures
+from opd.view.story.pictures import Role
+from opd.view.story.story import Cited, Story
 from opd.view.tokens import (
     LARGEST_TOKENS,
     LEVELS,
@@ -26,7 +27,7 @@ from opd.view.tokens import (
     widest,
 )
 
-_TEMPLATE = "report.html.j2"
+_TEMPLATE = "story/report.html.j2"
 _LONGEST_TEXT = 20_000  # characters of a problem or a prompt; the page must open on a phone
 _WIDEST_TOKENS = 6
 _FILTERS: Mapping[str, Callable[..., str]] = {

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from opd.records.files import write_text
 from opd.records.metrics import StepMetrics
 from opd.records.scores import Score
-from opd.view.story import Story
+from opd.view.story.story import Story
 from opd.view.svg import INK, figure, styled, svg_text
 from opd.view.words import interval, number
 

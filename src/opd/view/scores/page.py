@@ -5,12 +5,12 @@ from pathlib import Path
 from opd.records.files import write_text
 from opd.records.score_report import ScoreReport
 from opd.view.page import page
-from opd.view.plain import shown
-from opd.view.score_pictures import pictures
-from opd.view.score_sections import sections
+from opd.view.scores.pictures import pictures
+from opd.view.scores.sections import sections
+from opd.view.terminal.plain import shown
 from opd.view.words import interval, number
 
-_TEMPLATE = "score.html.j2"
+_TEMPLATE = "scores/score.html.j2"
 _MOST = 100  # rows of a list
 
 

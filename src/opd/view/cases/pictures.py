@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from opd.records.cases import CaseRow, Result, TaskTable
-from opd.view.plain import shown
 from opd.view.svg import INK, figure, styled, svg_text
+from opd.view.terminal.plain import shown
 from opd.view.words import interval, number
 
 MOST = 40  # cases that can be read below each other

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from opd.records.cases import AttemptRow, CaseRow, CaseTable, Standing, Tally, TaskTable
 from opd.records.files import write_text
-from opd.view.cases_pictures import scores
-from opd.view.cases_text import COUNTED, NONE, above, best, measure, median, reference, told_apart
+from opd.view.cases.pictures import scores
+from opd.view.cases.text import COUNTED, NONE, above, best, measure, median, reference, told_apart
 from opd.view.page import page
-from opd.view.plain import shown
+from opd.view.terminal.plain import shown
 from opd.view.words import number
 
-_TEMPLATE = "cases.html.j2"
+_TEMPLATE = "cases/cases.html.j2"
 _SCRIPT = Path(__file__).with_name("cases_sort.js.j2")
 _LONGEST = 200  # characters of a name
 

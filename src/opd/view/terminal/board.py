@@ -23,8 +23,8 @@ from rich.text import Text
 
 from opd.records.metrics import StepMetrics
 from opd.records.scores import Sample
-from opd.view.gauges import sparkline
-from opd.view.terminal import Screen
+from opd.view.terminal.gauges import sparkline
+from opd.view.terminal.terminal import Screen
 from opd.view.words import UNDEFINED, clock, number, percent, small
 
 _RECENT = 20  # steps or batches: long enough to be calm, short enough to follow a change of length

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from opd.records.reports import Coverage
-from opd.view.attempt_drawing import (
+from opd.view.attempts.drawing import (
     BLUE,
     COLOURS,
     GREY,
@@ -26,9 +26,9 @@ from opd.view.attempt_drawing import (
     round_ticks,
     ruled,
 )
-from opd.view.attempt_files import Series
-from opd.view.plain import shown
+from opd.view.attempts.files import Series
 from opd.view.svg import INK, figure, styled
+from opd.view.terminal.plain import shown
 from opd.view.words import percent, small
 
 METRICS: Mapping[str, str] = {

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from opd.view.plain import shown
 from opd.view.svg import INK, styled, svg_text
+from opd.view.terminal.plain import shown
 
 BLUE, ORANGE, GREY = "#2b7fd0", "#c9751c", "#818a94"
 COLOURS = (BLUE, ORANGE, GREY)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 
 from opd.records.reports import StageSpan
-from opd.view.attempt_drawing import (
+from opd.view.attempts.drawing import (
     BLUE,
     GREY,
     NARROW_TEXT,
@@ -19,7 +19,7 @@ from opd.view.attempt_drawing import (
     ruled,
     time_scale,
 )
-from opd.view.attempt_files import StageFacts
+from opd.view.attempts.files import StageFacts
 from opd.view.svg import figure, styled
 from opd.view.words import duration
 

@@ -1,6 +1,6 @@
 """An attempt's report as one self-contained page: the brief, the pictures, the whole analysis, and every source.
 
-    python -I -m opd.view.attempt_page REPORT_FOLDER ATTEMPT_FOLDER      writes REPORT_FOLDER/index.html
+    python -I -m opd.view.attempts.page REPORT_FOLDER ATTEMPT_FOLDER      writes REPORT_FOLDER/index.html
 
 No scripts, nothing from the network, all text of strangers escaped. The page reads what the report's stage wrote and
 the attempt's files; it computes no score and finds nothing out for itself.
@@ -18,19 +18,19 @@ from opd.records.errors import OpdError
 from opd.records.files import write_text
 from opd.records.reports import ANALYSIS, BRIEF, CLAIMS, PAGE, REPORT, Coverage, Report
 from opd.records.settings import read
-from opd.view.attempt_curves import METRICS, MOST_PROBES, probes_picture, rows_picture, run_picture
-from opd.view.attempt_drawing import Drawn, both_widths
-from opd.view.attempt_files import Grid, Series, read_grid, read_series, read_stage_facts
-from opd.view.attempt_forest import forest_picture, panels
-from opd.view.attempt_grid import grid_picture
-from opd.view.attempt_stages import stages_picture
-from opd.view.attempt_timeline import exploration_picture, notes
+from opd.view.attempts.curves import METRICS, MOST_PROBES, probes_picture, rows_picture, run_picture
+from opd.view.attempts.drawing import Drawn, both_widths
+from opd.view.attempts.files import Grid, Series, read_grid, read_series, read_stage_facts
+from opd.view.attempts.forest import forest_picture, panels
+from opd.view.attempts.grid import grid_picture
+from opd.view.attempts.patch import changed_files
+from opd.view.attempts.prose import place_of, rendered
+from opd.view.attempts.stages import stages_picture
+from opd.view.attempts.timeline import exploration_picture, notes
 from opd.view.page import page
-from opd.view.patch import changed_files
-from opd.view.plain import shown
-from opd.view.prose import place_of, rendered
+from opd.view.terminal.plain import shown
 
-_TEMPLATE = "attempt.html.j2"
+_TEMPLATE = "attempts/attempt.html.j2"
 _LONGEST_TEXT = 4_000  # characters of a note; the page must open on a phone
 _MOST_PATCH_BYTES = 4 << 20
 
@@ -66,7 +66,7 @@ class Source:
 def main(arguments: Sequence[str]) -> int:
     """0 when the page stands in its folder; 2 with a line on stderr when it can't be made."""
     if len(arguments) != 2:
-        sys.stderr.write("usage: python -I -m opd.view.attempt_page REPORT_FOLDER ATTEMPT_FOLDER\n")
+        sys.stderr.write("usage: python -I -m opd.view.attempts.page REPORT_FOLDER ATTEMPT_FOLDER\n")
         return 2
     report, attempt = map(Path, arguments)
     try:

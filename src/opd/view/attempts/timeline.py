@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from opd.records.reports import Activity, Exploring, Moment, Scored, Stretch, Unit
-from opd.view.attempt_drawing import (
+from opd.view.attempts.drawing import (
     BLUE,
     GREY,
     ORANGE,
@@ -28,8 +28,8 @@ from opd.view.attempt_drawing import (
     ruled,
     time_scale,
 )
-from opd.view.plain import shown
 from opd.view.svg import INK, figure, styled
+from opd.view.terminal.plain import shown
 from opd.view.words import interval, number
 
 _FILLS: Mapping[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from scipy.special import stdtrit
 
 from opd.records.reports import Compared, ReferenceLine, Report, Scored
-from opd.view.attempt_drawing import (
+from opd.view.attempts.drawing import (
     BLUE,
     GREY,
     NARROW_TEXT,
@@ -25,8 +25,8 @@ from opd.view.attempt_drawing import (
     round_ticks,
     ruled,
 )
-from opd.view.plain import shown
 from opd.view.svg import INK, figure, styled
+from opd.view.terminal.plain import shown
 from opd.view.words import chance, interval, number, signed
 
 Ends = tuple[float, float]

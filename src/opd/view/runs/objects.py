@@ -24,11 +24,11 @@ from opd.records.rollout_table import table_path
 from opd.records.score_report import ScoreReport
 from opd.records.scores import Comparison, Score
 from opd.records.settings import read
-from opd.view.facts import Fact, in_html, in_text
-from opd.view.folders import Folder, Kind, State, opened, read_object, state_of
 from opd.view.programs import compared, report_of
-from opd.view.runs import score_in_words, steps
-from opd.view.summaries import Summary, checkpoints, summary
+from opd.view.runs.facts import Fact, in_html, in_text
+from opd.view.runs.folders import Folder, Kind, State, opened, read_object, state_of
+from opd.view.runs.runs import score_in_words, steps
+from opd.view.runs.summaries import Summary, checkpoints, summary
 from opd.view.tables import SAMPLES, metrics_table, samples_table, stages_table
 from opd.view.words import chance, duration, interval, number, signed
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from opd.records.files import write_text
 from opd.records.score_report import ScoreReport
-from opd.view.bars import WIDTH, Bar, Bars, drawn, full_scale, legend
-from opd.view.plain import markdown, shown
-from opd.view.score_sections import Section, Table, sections
+from opd.view.scores.sections import Section, Table, sections
+from opd.view.terminal.bars import WIDTH, Bar, Bars, drawn, full_scale, legend
+from opd.view.terminal.plain import markdown, shown
 
 _MOST = 5  # rows of a list on a terminal
 _MOST_ON_A_PAGE = 20
@@ -34,7 +34,7 @@ def terminal(report: ScoreReport, *, ascii_only: bool = False) -> str:
 
 def write_markdown(path: Path, report: ScoreReport) -> None:
     """The report stands in the file, and its pictures in `<name>.pictures/` beside it, which are written first."""
-    from opd.view.score_pictures import pictures
+    from opd.view.scores.pictures import pictures
 
     said = sections(report, most=_MOST_ON_A_PAGE)
     folder = path.with_name(f"{path.stem}.pictures")

@@ -20,7 +20,7 @@ from typing import Any, Self, TextIO
 
 from opd.records.metrics import RunSummary, StepMetrics
 from opd.records.scores import Sample, Score
-from opd.view.terminal import Unbreakable
+from opd.view.terminal.terminal import Unbreakable
 
 
 class Log:

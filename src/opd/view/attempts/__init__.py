@@ -1,0 +1,1 @@
+"""An attempt's report as a page: its text with each number's claim, and its pictures."""

@@ -1,0 +1,1 @@
+"""Many attempts as a table, on a page and in a terminal."""

@@ -1,0 +1,1 @@
+"""Runs as folders: found, summed up, told apart, and as objects of Python."""

@@ -1,0 +1,1 @@
+"""What is behind a score, as a page, as Markdown and on a terminal."""

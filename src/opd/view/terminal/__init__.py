@@ -1,0 +1,1 @@
+"""Boards, bars and lines: what a terminal shows while something runs."""
