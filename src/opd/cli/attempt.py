@@ -13,6 +13,7 @@ from opd.cli.paths import UserPath
 from opd.cli.report import report
 
 if TYPE_CHECKING:
+    from opd.cli.interrupt import Interrupt
     from opd.protocol.attempts.attempt import Attempt
     from opd.records.attempts import Stage, Status
 
@@ -181,7 +182,6 @@ for command in (audit, report, export):
 
 
 def _run(folder: Path, sandbox: str, *, stages: tuple[str, ...] | None, quiet: bool) -> None:
-    from opd.cli.interrupt import Interrupt
     from opd.protocol.attempts.running import run as run_due
     from opd.protocol.sandbox.ladder import climb
     from opd.records.attempts import CLOSING, Stage
@@ -189,16 +189,26 @@ def _run(folder: Path, sandbox: str, *, stages: tuple[str, ...] | None, quiet: b
 
     say = saying(quiet)
     wanted = tuple(Stage) if stages is None else tuple(Stage(stage) for stage in stages)
-    with at_work(folder) as (attempt, holder), Interrupt(unit="stage") as interrupt:
+    with at_work(folder) as (attempt, holder), _interrupt() as interrupt:
         _refuse_not_due(attempt, wanted)
         chosen = climb(sandbox)
         say(f"sandbox: {chosen.rung.name}")
-        here = run_due(attempt, holder, chosen, stages=wanted, say=say, cancelled=interrupt.asked)
+        here = run_due(
+            attempt, holder, chosen, stages=wanted, say=say, cancelled=interrupt.insisted, leaving=interrupt.asked
+        )
     click.echo(_closing(here))
-    if interrupt.asked():
-        raise AnswerIsNo(f"interrupted; `opd attempt run {folder}` goes on")
+    if interrupt.asked() and here.due:
+        raise AnswerIsNo(f"stopped; `opd attempt run {folder}` goes on, with {here.due[0].stage}")
     if here.official is None and not any(due.stage not in CLOSING for due in here.due):
         raise AnswerIsNo(here.missing or here.waits_for or "there is no result")
+
+
+def _interrupt() -> "Interrupt":
+    """A stage takes hours: the first Ctrl-C lets it end, and what the second costs is said before."""
+    from opd.cli.interrupt import Interrupt
+
+    ended = "an exploration as cancelled, for good; a formal try as interrupted, which uses up one of its tries"
+    return Interrupt(unit="stage", second=f"end it, too ({ended})")
 
 
 def _refuse_not_due(attempt: "Attempt", wanted: "tuple[Stage, ...]") -> None:

@@ -1,4 +1,7 @@
-"""Ctrl-C as a request: the first lets the work end at a clean place, the second ends it at once."""
+"""Ctrl-C as a request: the first lets the work end at a clean place, the last ends it at once.
+
+Work of long units has one between: it ends the unit at hand, as what it then is.
+"""
 
 import signal
 from types import FrameType, TracebackType
@@ -8,11 +11,15 @@ import click
 
 
 class Interrupt:
-    """While it is entered, SIGINT and SIGTERM are noted; `asked()` says whether one came."""
+    """While it is entered, SIGINT and SIGTERM are noted; `asked()` says whether one came.
 
-    def __init__(self, *, unit: str) -> None:
+    `second` says in words what a second request does: `insisted()` is true then, and only a third ends all at once.
+    """
+
+    def __init__(self, *, unit: str, second: str | None = None) -> None:
         self._unit = unit
-        self._asked = False
+        self._second = second
+        self._requests = 0
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Self:
@@ -28,10 +35,16 @@ class Interrupt:
 
     def asked(self) -> bool:
         """Whether the work should end after the present unit."""
-        return self._asked
+        return self._requests > 0
+
+    def insisted(self) -> bool:
+        """Whether the present unit should end, too."""
+        return self._requests > 1
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        if self._asked:
+        if self._requests > (self._second is not None):
             raise KeyboardInterrupt(signal.Signals(number).name)
-        self._asked = True
-        click.echo(f"stopping after this {self._unit}; once more to stop at once", err=True)
+        self._requests += 1
+        what = f"stopping after this {self._unit}" if self._requests == 1 else f"ending this {self._unit}"
+        then = self._second if self._requests == 1 and self._second else "stop at once"
+        click.echo(f"{what}; once more to {then}", err=True)

@@ -28,7 +28,7 @@ def report(folder: Path, again: bool, pdf: bool, quiet: bool) -> None:
         if not found.holds:
             raise AnswerIsNo(f"{folder}: the report does not hold")
         return
-    with at_work(folder) as (attempt, holder), Interrupt(unit="stage") as interrupt:
+    with at_work(folder) as (attempt, holder), Interrupt(unit="check") as interrupt:
         say = saying(quiet)
         report_anew(attempt, holder, pdf=pdf, say=say, cancelled=interrupt.asked)
         click.echo(f"{attempt.places(Stage.REPORT)[-1].folder}: sealed")

@@ -147,16 +147,18 @@ def sealed(folder: Path) -> Receipt:
     return read_receipt(folder)
 
 
-def faults(folder: Path) -> tuple[str, ...]:
-    """What is not as the receipt says, after every file has been read again; empty for a folder that is whole."""
+def faults(folder: Path, *, called: str | None = None) -> tuple[str, ...]:
+    """What is not as the receipt says, after every file has been read again; empty for a folder that is whole.
+
+    Each begins with the folder's name, or with what it is `called`.
+    """
+    called = called or folder.name
     if not is_sealed(folder):
-        return (f"{folder.name}: {COMPLETE} is missing or does not fit {RECEIPT}",)
+        return (f"{called}: {COMPLETE} is missing or does not fit {RECEIPT}",)
     said = read_receipt(folder).files
     found = entries(folder, leave_out=(RECEIPT, COMPLETE))
     before, after = ({entry.path: entry for entry in one} for one in (said, found))
-    return tuple(
-        f"{folder.name}/{path}: {_change(before.get(path), after.get(path))}" for path in differing(said, found)
-    )
+    return tuple(f"{called}/{path}: {_change(before.get(path), after.get(path))}" for path in differing(said, found))
 
 
 def made_from(paths: Mapping[str, Path]) -> dict[str, str]:
@@ -169,8 +171,14 @@ def _change(before: Entry | None, after: Entry | None) -> str:
         return "was put in afterwards"
     if after is None:
         return "is gone"
-    names = [name for name in ("kind", "mode", "bytes", "sha256") if getattr(before, name) != getattr(after, name)]
-    return ", ".join(f"{name} was {getattr(before, name)!s:.12}, is {getattr(after, name)!s:.12}" for name in names)
+    changes = [(name, getattr(before, name), getattr(after, name)) for name in ("kind", "mode", "bytes", "sha256")]
+    return ", ".join(
+        f"{name} was {_said(name, old)}, is {_said(name, new)}" for name, old, new in changes if old != new
+    )
+
+
+def _said(name: str, value: object) -> str:
+    return f"{value:o}" if name == "mode" else f"{value!s:.12}"
 
 
 def _protect(folder: Path) -> None:

@@ -255,6 +255,17 @@ def test_a_secret_anywhere_is_refused_with_file_and_variable_and_nothing_is_writ
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fine"]
 
 
+def test_changed_bytes_are_not_handed_out(lab: Any, tmp_path: Path) -> None:
+    """Such as of the patch, which would come with a statement about other bytes."""
+    lab.whole()
+    patch = lab.folder / "submission" / "candidate.patch"
+    patch.chmod(0o644)
+    patch.write_bytes(patch.read_bytes() + b"\n")
+    with pytest.raises(AnswerIsNo, match=r"candidate\.patch"):
+        export(lab.attempt, tmp_path / "out", secrets={})
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_attempt_that_contradicts_itself_is_not_exported(lab: Any, tmp_path: Path) -> None:
     scored(lab)
     shutil.rmtree(lab.folder / "final" / "step-000020")

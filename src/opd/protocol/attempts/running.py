@@ -32,12 +32,15 @@ def run(
     stages: Sequence[Stage] = tuple(Stage),
     say: Say,
     cancelled: Callable[[], bool],
+    leaving: Callable[[], bool] = lambda: False,
 ) -> Status:
     """What the attempt has come to, after everything of these stages that was due has been done.
 
+    `leaving` is asked before each of them, `cancelled` in the midst of one too, which ends it.
+
     Raises `AnswerIsNo` for an attempt that contradicts itself, or that was left in the middle of something.
     """
-    while not cancelled():
+    while not (cancelled() or leaving()):
         here = status(attempt)
         _refuse_unsound(here)
         due = next((one for one in here.due if one.stage in stages), None)

@@ -131,7 +131,7 @@ def _shelved(folder: Path, log: Log) -> tuple[list[str], list[str], list[str]]:
             strays.append(f"{name} is a link: an attempt holds what it is made of")
         elif name in founded and path.is_file():
             continue
-        elif path.name.endswith(PARTIAL):
+        elif path.name.endswith(PARTIAL) and path.is_dir():
             unsealed.append(name.removesuffix(PARTIAL))
         elif path.is_dir() and name != MADE and (path.parent != folder or (path / RECEIPT).exists() or name == _BASE):
             sealed.append(name)
@@ -151,12 +151,12 @@ def _places(folder: Path) -> Iterator[Path]:
 
 
 def _checked(folder: Path, name: str, log: Log) -> Checked:
-    found = list(faults(folder / name))
+    found = list(faults(folder / name, called=name))
     try:
         receipt = read_receipt(folder / name)
     except (AskedWrongly, OSError) as error:
         return Checked(name=name, outcome=None, files=0, bytes=0, faults=(*found, str(error)))
-    found += _plain(folder / name)
+    found += _plain(folder / name, name)
     known = log.sealed | {path.removesuffix(f"/{RECEIPT}"): digest for path, digest in _founded(log).items()}
     if known.get(name) != sha256(folder / name / RECEIPT):
         found.append(f"{name}/{RECEIPT} is not one that the log says was sealed there")
@@ -169,16 +169,16 @@ def _checked(folder: Path, name: str, log: Log) -> Checked:
     )
 
 
-def _plain(folder: Path) -> Iterator[str]:
+def _plain(folder: Path, called: str) -> Iterator[str]:
     """What no receipt can say of itself and of its mark: that they are plain files, byte for byte as written."""
     for name in (RECEIPT, COMPLETE):
         if (folder / name).is_symlink() or not (folder / name).is_file():
-            yield f"{folder.name}/{name} is no plain file"
+            yield f"{called}/{name} is no plain file"
             return
     mark = Sealed(kind=read_receipt(folder).kind, receipt_sha256=sha256(folder / RECEIPT))
     as_written = json.dumps(mark.resolved(), indent=2, ensure_ascii=False) + "\n"
     if (folder / COMPLETE).read_text(encoding="utf-8", errors="replace") != as_written:
-        yield f"{folder.name}/{COMPLETE} is not as it was written"
+        yield f"{called}/{COMPLETE} is not as it was written"
 
 
 def _founded(log: Log) -> dict[str, str]:

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from opd.protocol.attempts.attempt import OUTCOME, Attempt
+from opd.protocol.attempts.verify import verify
 from opd.protocol.clock import Instant, now
 from opd.protocol.harbor import attestations, crate, trial
 from opd.protocol.harbor.facts import PATCH, Facts, facts_of
 from opd.protocol.harbor.secrets import Content, check
 from opd.protocol.packages.verdict import rewards
 from opd.records.attempts import Stage
-from opd.records.errors import AskedWrongly
+from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import PARTIAL, check_writable
 
 JOB = "harbor-job"
@@ -36,13 +37,16 @@ _DATASET = "adhoc"  # Harbor's word for a task that comes from no data set
 def export(attempt: Attempt, out: Path, *, secrets: Mapping[str, str], at: Instant | None = None) -> Facts:
     """The facts that were exported, after the new folder `out` holds them; `secrets` are values by variable.
 
-    Raises `AskedWrongly` where `out` exists, and `AnswerIsNo` for an attempt that contradicts itself and for a secret
-    that stands in what would be written.
+    Every byte is read again first. Raises `AskedWrongly` where `out` exists, and `AnswerIsNo` for an attempt that
+    doesn't hold, or contradicts itself, and for a secret that stands in what would be written.
     """
     check_writable(out)
     if out.exists():
         raise AskedWrongly(f"{out} exists already and is never overwritten; name another folder")
     facts = facts_of(attempt, at or now())
+    found = verify(attempt)
+    if not found.holds:
+        raise AnswerIsNo(f"{attempt.folder} does not hold, and is not handed out as if it did:\n{found.text()}")
     files = contents(facts)
     check(files, secrets)
     partial = out.with_name(f"{out.name}{PARTIAL}")

@@ -2,6 +2,7 @@
 
 validation/step-002080/
   loaded.json  stdout.log  stderr.log       what `opd load` of the install said
+  control/                                  the same of the start, where it said nothing of the artifact
   outcome.json
 """
 
@@ -28,6 +29,7 @@ from opd.records.receipts import RECEIPT, Receipt, read_receipt
 from opd.records.settings import read, validated
 
 LOADED = "loaded.json"
+CONTROL = "control"
 
 
 def artifact_of(formal: Path, step: int) -> tuple[Artifact, Path]:
@@ -83,17 +85,32 @@ def _structure(attempt: Attempt, folder: Path) -> Structure:
 def _load(
     attempt: Attempt, this: Try, machine: Machine, folder: Path, cancelled: Callable[[], bool]
 ) -> tuple[Loaded | None, str | None]:
-    """What `opd load` says, or why it said nothing."""
+    """What `opd load` says, or why it said nothing.
+
+    Raises `AnswerIsNo` where it says nothing of the start either: then it is not the artifact's fault.
+    """
+    loaded, failure = _asked(attempt, this, machine, folder, cancelled, logs=this.folder)
+    if loaded is None:
+        start = locked(attempt).path("student")
+        control, same = _asked(attempt, this, machine, start, cancelled, logs=this.folder / CONTROL)
+        if control is None:
+            raise AnswerIsNo(f"{this.place.name}: the judge's program does not load the start either: {same}")
+    return loaded, failure
+
+
+def _asked(
+    attempt: Attempt, this: Try, machine: Machine, folder: Path, cancelled: Callable[[], bool], *, logs: Path
+) -> tuple[Loaded | None, str | None]:
     budgets, inputs = attempt.task.contract.budgets, locked(attempt)
-    result = this.folder / "result"
+    result = logs / "result"
     shutil.rmtree(result, ignore_errors=True)  # of a validation that was interrupted
-    result.mkdir()
+    result.mkdir(parents=True)
     judge = Judge(attempt.task.contract, machine, code_sha256=attempt.identity.install_sha256)
     ended = judge.run(
         ["load", ARTIFACT, "--like", STUDENT, "--out", RESULT / LOADED],
         artifact=folder,
         result=result,
-        logs=this.folder,
+        logs=logs,
         deadline=Deadline(this.watch, seconds=this.watch.active_seconds + budgets.validation_seconds),
         others={PurePosixPath(STUDENT): inputs.path("student")},
         stop=lambda: "cancelled" if cancelled() else None,
@@ -103,5 +120,5 @@ def _load(
     if ended.reason == "stopped":
         raise AnswerIsNo(f"{this.place.name} was stopped; the same command goes on with it")
     if not (result / LOADED).is_file():
-        return None, f"it did not load: the program ended by {ended.reason}, {last_words(this.folder)}".rstrip(", ")
+        return None, f"it did not load: the program ended by {ended.reason}, {last_words(logs)}".rstrip(", ")
     return validated(Loaded, read_json(result / LOADED), source=LOADED), None
