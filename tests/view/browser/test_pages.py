@@ -8,7 +8,7 @@ from tests.view.browser import made
 from tests.view.conftest import metrics
 from tests.view.test_pictures import contrast
 
-from opd.view.words import number
+from opd.view.words import number, percent, signed
 
 pytest.importorskip("playwright.sync_api", reason="the pages were not looked at: pip install playwright")
 from playwright.sync_api import expect
@@ -154,6 +154,4 @@ def test_numbers_are_said_as_on_the_terminal(window):
         " return values.map(v => [words.number(v), words.signed(v), words.percent(Math.abs(v))]); }",
         values,
     )
-    from opd.view.words import percent, signed
-
     assert said == [[number(one), signed(one), percent(abs(one))] for one in values]

@@ -1,6 +1,6 @@
 // The keyboard. A page says what its keys do; `?` lists them. Two keys in a row are written with a space: `g r`.
 
-import { useEffect, useRef } from '/assets/vendor/htm-preact.js';
+import { useLayoutEffect, useRef } from '/assets/vendor/htm-preact.js';
 
 const layers = []; // references to bindings, so that a function that is called sees the newest state
 let waiting = '';
@@ -10,7 +10,7 @@ let timer = null;
 export function useKeys(bindings) {
   const layer = useRef(bindings);
   layer.current = bindings;
-  useEffect(() => {
+  useLayoutEffect(() => { // what can be seen can be used: an effect after the picture would lose a quick key
     layers.push(layer);
     return () => layers.splice(layers.indexOf(layer), 1);
   }, []);

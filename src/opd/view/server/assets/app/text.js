@@ -1,7 +1,7 @@
 // Text that others wrote. It becomes text nodes and nothing else: what would be invisible, or would turn the
 // direction of the page, is shown by its code point, and every piece is isolated from what stands around it.
 
-import { html, useEffect, useRef, useState } from '/assets/vendor/htm-preact.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from '/assets/vendor/htm-preact.js';
 import { mathIn, setMath } from './maths.js';
 
 const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}]/u;
@@ -54,7 +54,7 @@ export function Said({ text, most = 400, kind = '' }) {
 /** A text of any length: blocks of lines, and only those near the window are laid out. `maths` renders LaTeX. */
 export function Long({ text, maths = false, kind = '' }) {
   const node = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const pieces = blocksOf(text);
     return layOut(node.current, pieces.map(linesIn), (block, place) => fill(block, pieces[place], maths));
   }, [text, maths]);

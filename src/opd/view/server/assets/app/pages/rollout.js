@@ -1,6 +1,6 @@
 // One rollout, token by token: coloured by gap = log teacher − log student, in nats, as `opd/view/tokens.py` does.
 
-import { html, useEffect, useMemo, useRef, useState } from '/assets/vendor/htm-preact.js';
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '/assets/vendor/htm-preact.js';
 import { change } from '../address.js';
 import { api, useAsked } from '../asking.js';
 import { useKeys } from '../keys.js';
@@ -77,7 +77,7 @@ const words = (rollout, gaps, at, from) => `token ${count(from + at + 1)}, gap $
 function Tokens({ rollout, gaps, at, point, jump }) {
   const box = useRef(null);
   const blocks = useMemo(() => blocksOf(rollout.texts), [rollout]);
-  useEffect(() => layOut(box.current, blocks.map(([first, last]) => linesIn(rollout.texts.slice(first, last).join(''))),
+  useLayoutEffect(() => layOut(box.current, blocks.map(([first, last]) => linesIn(rollout.texts.slice(first, last).join(''))),
     (block, place) => fill(block, rollout, gaps, blocks[place])), [rollout]);
   useEffect(() => {
     box.current.querySelector('.t.current')?.classList.remove('current');
