@@ -179,6 +179,9 @@ def test_a_comparison_says_the_difference_and_shows_which_questions_flipped(wind
     most.click()
     expect(most).to_have_attribute("aria-pressed", "true")
     assert "cell=1-3" in page.url
+    rows = page.get_by_role("table", name="Questions").locator(".row")
+    expect(rows.first).to_contain_text("1 of 4")
+    expect(rows.first).to_contain_text("3 of 4")
 
 
 def test_a_try_shows_what_it_was_made_from_and_its_files(window):

@@ -36,6 +36,6 @@ function standing({ key, value: held }, recipe, defaults) {
   const own = key.startsWith('objective.') ? defaults?.objectives?.[objective]?.[key.slice('objective.'.length)] : null;
   const known = own ?? defaults?.recipe?.[key];
   if (!known) return { usual: null, standard: null, required: false, doc: null };
-  const usual = !known.required && JSON.stringify(held) === JSON.stringify(known.default);
+  const usual = JSON.stringify(held) === JSON.stringify(known.default);
   return { usual, standard: known.default, required: known.required, doc: known.doc };
 }
