@@ -48,7 +48,8 @@ RESERVED = (
     ".test",
     "example.com",
     "example.org",
-)  # names that lead nowhere, by RFC 2606
+    "192.0.2.1",
+)  # what leads nowhere, by RFC 2606 and RFC 5737
 
 # written in pieces, so that this file passes its own test
 MACHINE_PATH = re.compile(r"(?<![\w.\\])/(?:" + "|".join(["work", "root", "farm", r"home/\w+", r"Users/\w+"]) + r")/")
