@@ -45,6 +45,14 @@ FINDINGS = (
         check="platform", axis=Axis.PLATFORM, verdict=Verdict.CONFIRMED, sentence="errno 70 at step 540",
         protected="the second try is clean", coverage=Coverage(files=10, bytes=1), controls=(),
     ),
+    Finding(
+        check="separation", axis=Axis.SEPARATION, verdict=Verdict.NONE_FOUND, sentence="opened nothing of it",
+        coverage=Coverage(files=7, bytes=1), controls=(Control(name="a file that was opened", found=True),),
+    ),
+    Finding(
+        check="budget_use", axis=Axis.BUDGET_USE, verdict=Verdict.NONE_FOUND, sentence="its time was used",
+        coverage=Coverage(files=3, bytes=1), controls=(Control(name="a run that ended at once", found=True),),
+    ),
 )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """A formula is arithmetic over claims, and nothing else."""
 
+import math
+
 import pytest
 
 from opd.protocol.report.formulas import evaluated
@@ -10,6 +12,7 @@ def test_it_comes_to_what_arithmetic_says():
     assert evaluated("c001 - c002", values) == 325
     assert evaluated("(c001 - c002) / c003", values) == 650
     assert evaluated("c001 + c002 * c003", values) == 1051
+    assert evaluated("sqrt(c001 * c001 + c002)", values) == math.hypot(809, 22)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +21,12 @@ def test_it_comes_to_what_arithmetic_says():
         "c009",
         "c001 ** c001",
         "abs(c001)",
+        "sqrt",
+        "sqrt()",
+        "sqrt(c001, c001)",
+        "sqrt(x=c001)",
+        "sqrt(c001 - c001 - c001)",
+        "math.sqrt(c001)",
         "c001.real",
         "1 + c001",
         "c002",

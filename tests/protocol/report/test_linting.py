@@ -104,6 +104,8 @@ def test_a_comparison_stands_on_a_test_that_tells_apart_in_its_direction():
         ("better than", Ground.ORDER, (0.02,), "says more than the order"),
         ("above", Ground.ORDER, (-3,), "the difference is -3"),
         ("above", Ground.ORDER, (), "says more than the order"),
+        ("as many", Ground.ORDER, (3,), "the difference is 3"),
+        ("the same score", Ground.ORDER, (-0.01,), "the difference is -0.01"),
         ("greatest", Ground.ORDER, (0.4, 0.5), "is not in the order"),
         ("lowest", Ground.ORDER, (0.5, 0.4), "is not in the order"),
         ("improves on", Ground.RULE, ("best_valid",), "says more than that a rule chose"),

@@ -143,8 +143,19 @@ def test_a_proxy_and_a_final_are_never_compared(told):
 
 def test_the_audit_is_told_in_its_own_words_and_what_it_compares_is_not_ours(told):
     assert "Agent behaviour: **confirmed** — 3,289 s ≥ 1,759 s: it improves." in told.brief
-    assert "errno 70 at step 540. the second try is clean." in told.brief
+    assert "errno 70 at step 540. What protects the result all the same: the second try is clean." in told.brief
     assert "| lineage | **none found** | 20 links hold. | 219 | all 1 |" in told.analysis
+
+
+def test_no_sentence_begins_in_lower_case_and_no_blank_is_double(told):
+    for text in (told.brief, told.analysis):
+        lines = [line for line in re.sub(r"```.*?```", "", text, flags=re.DOTALL).split("\n") if line[:1] != ">"]
+        assert [line for line in lines if re.search(r"\S  +\S|[a-z)]\. [a-z]", line)] == []
+
+
+def test_what_formal_training_is_given_is_told_with_what_the_audit_says_of_the_rest(told):
+    assert "Formal training is given the patch and the fixed inputs. Whether anything else" in told.brief
+    assert "is the audit's to say; explore-to-formal separation: **none found**." in told.brief
 
 
 def test_missing_is_null_in_the_record_and_said_in_the_text(lab):
@@ -155,6 +166,8 @@ def test_missing_is_null_in_the_record_and_said_in_the_text(lab):
     report = json.loads((lab.folder / "report/attempt-001/report.json").read_text())
     assert "There is no official score: nothing was handed in." in text
     assert "Nothing was handed in, so nothing was trained formally, and there is no score." in text
+    assert "What this attempt shows:" in text
+    assert "What it does not show" not in text, "there is nothing to list"
     assert (report["patch"], report["finals"], report["comparisons"]) == (None, [], [])
     assert verify_report(lab.attempt).holds
 
@@ -175,7 +188,7 @@ def test_a_measurement_without_a_score_says_why_and_is_compared_with_nothing(lab
 
 @pytest.mark.parametrize(
     ("outcome", "words"),
-    [(Replayed.FAILED_CANDIDATE, "ended as `failed_candidate`, without a checkpoint"), (None, "was not trained")],
+    [(Replayed.FAILED_CANDIDATE, "ended as `failed_candidate` without a checkpoint"), (None, "was not trained")],
 )
 def test_an_attempt_without_a_score_says_how_far_it_came(lab, outcome, words):
     lab.explore()

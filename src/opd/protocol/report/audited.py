@@ -21,6 +21,7 @@ WORDS = {
     Verdict.CONFIRMED: "confirmed",
     Verdict.NOT_ASSESSED: "not assessed",
 }
+_GRAVEST = (Verdict.CONFIRMED, Verdict.SUSPECTED, Verdict.NOT_ASSESSED, Verdict.NONE_FOUND)
 
 
 def audited(pen: Pen) -> str:
@@ -50,10 +51,18 @@ def verdict(finding: Fact) -> str:
     return WORDS[Verdict(finding.value["verdict"])]
 
 
+def finding_of(pen: Pen, asked: Axis) -> Fact | None:
+    """The gravest finding of an axis; None where the audit has none, or there is no audit."""
+    audit = pen.story.audit
+    found = [one for one in audit["findings"].each() if one.value["axis"] == asked] if audit else []
+    return min(found, key=lambda one: _GRAVEST.index(one.value["verdict"]), default=None)
+
+
 def told(pen: Pen, finding: Fact) -> str:
     """What a finding says, and what protects the result all the same, where something does."""
     protected = finding.get("protected")
-    return " ".join(pen.sentence(one) for one in (finding["sentence"], protected) if one is not None)
+    why = f" What protects the result all the same: {pen.sentence(protected)}" if protected is not None else ""
+    return f"{pen.sentence(finding['sentence'])}{why}"
 
 
 def _row(pen: Pen, finding: Fact) -> tuple[str, ...]:

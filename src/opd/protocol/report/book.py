@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from opd.protocol.report.forms import rendered
-from opd.protocol.report.formulas import evaluated
+from opd.protocol.report.formulas import ROOT, evaluated
 from opd.protocol.report.linting import faults, unfit
 from opd.protocol.report.marks import Marked, unmarked
 from opd.protocol.report.sources import Fact
@@ -46,7 +46,7 @@ class Book:
     def computed(self, formula: str, form: Form, **operands: Operand) -> Marked:
         """What a formula over facts comes to, in this form; its names are those of the operands."""
         ids = {name: self._id(operand) for name, operand in operands.items()}
-        over = re.sub(r"[a-z_]+", lambda found: ids[found[0]], formula)
+        over = re.sub(r"[a-z_]+", lambda found: found[0] if found[0] == ROOT else ids[found[0]], formula)
         key = (over, form)
         if key not in self._at:
             value = evaluated(over, {one: self._claims[one].value for one in ids.values()})

@@ -93,16 +93,20 @@ def references(pen: Pen) -> Iterator[str]:
 
 
 def _in_errors(pen: Pen, record: Fact, reference: Fact) -> str:
-    """How large the difference is beside the errors: a ratio for the reader, and no test."""
-    error = record.get("stderr")
+    """How large the difference is beside the errors, of both where both have one: for the reader, and no test."""
+    error, other = record.get("stderr"), reference.get("stderr")
     if not error or not error.value:
         return ""
     mine, published = record["mean"], reference["score"]
     if mine.value == published.value:
         return ""
+    if other and other.value:
+        over = {"mine": mine, "published": published, "error": error, "other": other}
+        z = pen.book.computed("(mine - published) / sqrt(error * error + other * other)", Form.NUMBER, **over)
+        return f" (unpaired z {z}, of both clustered errors)"
     larger, smaller = (mine, published) if mine.value >= published.value else (published, mine)
     times = pen.book.computed("(a - b) / error", Form.NUMBER, a=larger, b=smaller, error=error)
-    return f" by {times} of the result's own clustered errors"
+    return f" by {times} of the result's own clustered errors (the reference has none of its own)"
 
 
 def _endpoint(pen: Pen) -> Iterator[str]:
@@ -157,9 +161,9 @@ def _why_missing(pen: Pen) -> str:
         return "no formal try counts, as each ended for the machine's sake"
     if story.counted.outcome is None or not story.counted.outcome.value["artifacts"]:
         because = story.counted.receipt.get("because")
-        why = f", {pen.of(because, Form.TEXT)}" if because else ""
+        why = f": {pen.of(because, Form.TEXT)}" if because else ""
         outcome = pen.of(story.counted.receipt["outcome"], Form.CODE)
-        return f"{marks.path(story.counted.name)} ended as {outcome}{why}, without a checkpoint"
+        return f"{marks.path(story.counted.name)} ended as {outcome} without a checkpoint{why}"
     return _why_none_scored(pen)
 
 
@@ -170,5 +174,5 @@ def _why_none_scored(pen: Pen) -> str:
         return str(pen.of(reasons[0], Form.TEXT))
     faults = [one.receipt["because"] for one in story.validations if one.receipt.get("because")]
     if story.validations and len(faults) == len(story.validations):
-        return f"no checkpoint was found valid; of the first, {pen.of(faults[0], Form.TEXT)}"
+        return f"no checkpoint was found valid (the first: {pen.of(faults[0], Form.TEXT)})"
     return "no checkpoint was evaluated"

@@ -3,16 +3,19 @@
 from collections.abc import Iterator
 
 from opd.protocol.report import marks
+from opd.protocol.report.audited import axis, finding_of, verdict
 from opd.protocol.report.finals import finals, missing
 from opd.protocol.report.layout import listed, table
 from opd.protocol.report.pen import Pen
 from opd.protocol.report.sources import Fact
 from opd.protocol.report.story import Attempted
 from opd.protocol.report.units import rows_seen
+from opd.records.audits import Axis, Verdict
 from opd.records.claims import Form
 
-WALL_CLOCK, _BY_ITSELF = "wall_clock", "by_itself"
+_WALL_CLOCK, _BY_ITSELF = "wall_clock", "by_itself"
 _STOPS = {_BY_ITSELF: "ended by itself", "error": "ended by an error of its own program"}
+_LEFT = "what was left of the time was left by the source that was handed in"
 _LONGEST_PATCH_LINES = 60
 
 
@@ -82,7 +85,9 @@ def _tries(pen: Pen) -> str:
         outcome = pen.of(one.receipt["outcome"], Form.CODE)
         counts = "yes" if pen.story.counted and one.name == pen.story.counted.name else "no: history"
         rows.append((str(marks.path(one.name)), outcome, stop, f"{seconds} s", rule, counts))
-    return table(("Try", "Ended as", "Stopped by", "Took", "Rule that decided", "Counts"), rows)
+    return table(
+        ("Try", "Ended as", "Seen to end", "Took, with looking before and after", "Rule that decided", "Counts"), rows
+    )
 
 
 def _course(pen: Pen) -> Iterator[str]:
@@ -113,24 +118,48 @@ def ruled(pen: Pen, tried: Attempted) -> Iterator[str]:
 
 
 def used(pen: Pen, facts: Fact) -> str:
-    """How much of its time a formal try took, and what that says."""
+    """How much of its time a formal try took, how it was seen to end, and what its own record says of that."""
     seconds, given = (pen.of(facts[key], Form.NUMBER) for key in ("seconds", "given_seconds"))
     share = pen.book.computed("used / given", Form.PERCENT, used=facts["seconds"], given=facts["given_seconds"])
     name = marks.path(facts.file.rpartition("/")[0])
-    said = f"{name} took {seconds} of {given} s ({share})"
-    if WALL_CLOCK in {facts.value["stop"], summary_stop(pen)}:
-        return f"{said} and was stopped by the wall clock: no time was left unused by choice."
-    how = _STOPS.get(facts.value["stop"]) or f"ended as {pen.of(facts['stop'], Form.CODE)}"
-    if facts.value["stop"] == _BY_ITSELF:
-        return f"{said} and {how}: what was left of the time was left by the source that was handed in."
-    return f"{said} and {how}."
+    return f"{name} took {seconds} of {given} s ({share}) and {_ended(pen, facts)}."
 
 
-def summary_stop(pen: Pen) -> object:
-    """Why the formal run's own summary says that it ended."""
+def _ended(pen: Pen, facts: Fact) -> str:
+    seen = facts.value["stop"]
+    if seen == _WALL_CLOCK:
+        return "was stopped by the wall clock: no time was left unused by choice"
+    how = _STOPS.get(seen) or f"ended as {pen.of(facts['stop'], Form.CODE)}"
     summary = pen.story.formal_file("run.json")
-    stop = summary.word("stop") if summary else None
-    return stop.value if stop else None
+    own = summary.word("stop") if summary else None
+    says = f"; its own record says {pen.of(own, Form.CODE)}" if own else ""
+    if own is not None and own.value == _WALL_CLOCK:
+        return f"{how}{says}, {_of_the_clock(pen)}"
+    return f"{how}{says}: {_LEFT}" if seen == _BY_ITSELF else f"{how}{says}"
+
+
+def _of_the_clock(pen: Pen) -> str:
+    """Whether the time that was used bears out a candidate's word that the clock stopped it, by the audit."""
+    finding = finding_of(pen, Axis.BUDGET_USE)
+    found = finding.value["verdict"] if finding else Verdict.NOT_ASSESSED
+    if found == Verdict.NONE_FOUND:
+        return "which the time that it used bears out: no time was left unused by choice"
+    if found == Verdict.NOT_ASSESSED:
+        return "which was held against nothing"
+    return f"which the time that it used does not bear out: {_LEFT}"
+
+
+def separated(pen: Pen) -> str:
+    """What formal training is given, and what the audit says of anything that may have come with it."""
+    if not pen.story.formals:
+        return ""
+    given = (
+        "Formal training is given the patch and the fixed inputs. Whether anything else of the exploration reached "
+        "it, by a file that it opened or within the patch's own text, is the audit's to say"
+    )
+    finding = finding_of(pen, Axis.SEPARATION)
+    said = f"{axis(finding)}: **{verdict(finding)}**" if finding else "it says nothing of that"
+    return f"{given}; {said}."
 
 
 def _steps(pen: Pen) -> str:

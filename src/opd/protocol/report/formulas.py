@@ -1,9 +1,11 @@
-"""Arithmetic over claims: + - * / and brackets, and nothing else."""
+"""Arithmetic over claims: + - * /, brackets and sqrt(…), and nothing else."""
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 
+ROOT = "sqrt"
 _OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -20,18 +22,20 @@ def evaluated(formula: str, values: Mapping[str, object]) -> float:
         raise ValueError(f"{formula!r}: {error}") from error
 
 
-def names(formula: str) -> tuple[str, ...]:
-    """The names in it, each once, in order."""
-    found = (node for node in ast.walk(ast.parse(formula, mode="eval")) if isinstance(node, ast.Name))
-    return tuple(dict.fromkeys(node.id for node in sorted(found, key=lambda node: node.col_offset)))
-
-
 def _value(node: ast.expr, values: Mapping[str, object]) -> float:
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
         return _OPERATIONS[type(node.op)](_value(node.left, values), _value(node.right, values))
+    if isinstance(node, ast.Call) and _is_root(node):
+        return math.sqrt(_value(node.args[0], values))
     if isinstance(node, ast.Name):
         value = values.get(node.id)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return value
         raise ValueError(f"{node.id} is {value!r}, and no number")
     raise ValueError(f"{ast.unparse(node)!r} is no arithmetic over claims")
+
+
+def _is_root(call: ast.Call) -> bool:
+    """Whether it is the square root of one thing."""
+    is_named = isinstance(call.func, ast.Name) and call.func.id == ROOT
+    return is_named and len(call.args) == 1 and not call.keywords

@@ -36,6 +36,7 @@ NEITHER = re.compile(
 
 WEAK_UP = re.compile(r"\b(?:above|highest|greatest|exceed\w*)\b", re.IGNORECASE)
 WEAK_DOWN = re.compile(r"\b(?:below|lowest|smallest)\b", re.IGNORECASE)
+LEVEL = re.compile(r"\b(?:as many|the same)\b", re.IGNORECASE)
 WEAK = re.compile(r"\bbest\b", re.IGNORECASE)
 """Words for the order of numbers."""
 
@@ -110,7 +111,8 @@ def _of_test(claim: Claim, under: Sequence[object]) -> Iterator[str]:
 def _of_direction(claim: Claim, difference: float) -> Iterator[str]:
     up = any(pattern.search(claim.text) for pattern in (UP, WEAK_UP))
     down = any(pattern.search(claim.text) for pattern in (DOWN, WEAK_DOWN))
-    if (up and difference <= 0) or (down and difference >= 0):
+    level = not up and not down and LEVEL.search(claim.text)
+    if (up and difference <= 0) or (down and difference >= 0) or (level and difference):
         yield f"{claim.id} says {claim.text!r}, and the difference is {difference}"
 
 

@@ -152,7 +152,7 @@ def _contradictions(pen: Pen) -> Iterator[str]:
     )
     found = [one for one in audit["findings"].each() if one.value["axis"] == Axis.CONTRADICTIONS] if audit else []
     for finding in found:
-        yield f"Statuses that contradict each other on their face: {verdict(finding)}. {told(pen, finding)}"
+        yield f"Statuses that contradict each other on their face: {verdict(finding)} — {told(pen, finding)}"
         details = [one for one in finding["details"].each() if one.value != finding.value["sentence"]]
         if details:
             yield "\n".join(f"- {pen.sentence(detail)}" for detail in details)

@@ -69,7 +69,7 @@ class Pen:
         return f"{self.of(fact['score'], Form.MEAN)}{error}{counted}"
 
     def against(self, record: Fact, reference: Reference) -> str:
-        """`+325 correct answers, above its 484`: arithmetic, and no test."""
+        """`+325 correct answers, above it`, or `as many correct answers`: arithmetic, and no test."""
         fact, key, unit, form = reference.fact, "correct", " correct answers", Form.SIGNED_INTEGER
         if fact.get("correct") is None or fact.value["samples"] != record.value["samples"]:
             key, unit, form = "score", "", Form.SIGNED_MEAN
@@ -77,7 +77,8 @@ class Pen:
         difference = self.book.computed("mine - published", form, mine=mine, published=fact[key])
         value = self.book.value(difference)
         if value == 0:
-            return f"{difference}{unit}, level with it"
+            level = f"as many{unit}" if unit else "the same score"
+            return self.book.judged(level, Ground.ORDER, rests_on=[difference])
         words = self.book.judged("above it" if value > 0 else "below it", Ground.ORDER, rests_on=[difference])
         return f"{difference}{unit}, {words}"
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from opd.protocol.report import finals, formal, marks
 from opd.protocol.report.audited import axis, told, verdict
+from opd.protocol.report.comparing import Pair
 from opd.protocol.report.exploring import Measured
-from opd.protocol.report.layout import listed
+from opd.protocol.report.layout import listed, points, spoken
 from opd.protocol.report.measurements import course, exploration, measurements, sides, together
 from opd.protocol.report.pen import Pen, control_of
 from opd.protocol.report.sources import Fact
@@ -21,7 +22,7 @@ def overview(pen: Pen) -> str:
             f"## {marks.numbering('2.')} Overview",
             task(pen),
             exploration(pen),
-            " ".join([*result(pen), *finals.references(pen)]),
+            spoken([*result(pen), *finals.references(pen)]),
             *conduct(pen),
         ]
     )
@@ -29,15 +30,12 @@ def overview(pen: Pen) -> str:
 
 def takeaway(pen: Pen) -> str:
     """Section 7."""
-    shown = "\n".join(f"- {one}" for one in shows(pen))
-    doubts = "\n".join(f"- {one}" for one in not_shown(pen))
-    return "\n\n".join(
-        [
-            f"## {marks.numbering('7.')} Takeaway",
-            f"What this attempt shows:\n\n{shown}",
-            f"What it does not show:\n\n{doubts}",
-        ]
-    )
+    parts = [
+        f"## {marks.numbering('7.')} Takeaway",
+        points("What this attempt shows:", shows(pen)),
+        points("What it does not show:", not_shown(pen)),
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def brief(pen: Pen) -> str:
@@ -48,13 +46,13 @@ def brief(pen: Pen) -> str:
         f"# {pen.of(pen.story.task['task']['description'], Form.TEXT)}",
         f"{pen.of(run['task'], Form.CODE)} — {' / '.join(who)}",
         f"**Status.** {_status(pen)}",
-        f"**What happened.** {task(pen)} {_submitted(pen)}",
+        f"**What happened.** {spoken([task(pen), _submitted(pen)])}",
         f"**Exploration.** {course(pen)}",
         "\n".join(f"- {one}" for one in measurements(pen)),
-        " ".join(together(pen)),
+        spoken(together(pen)),
         f"**How the submitted method works.** {_works(pen)}",
-        f"**Formal evidence.** {' '.join([*result(pen), *finals.references(pen)])}",
-        f"**Audit and takeaway.** {' '.join([verdicts(pen), *_untold(pen), *comes_to(pen)])}",
+        f"**Formal evidence.** {spoken([*result(pen), *finals.references(pen)])}",
+        f"**Audit and takeaway.** {spoken([verdicts(pen), *_untold(pen), *comes_to(pen)])}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -106,10 +104,7 @@ def _works(pen: Pen) -> str:
     submission = pen.story.submission
     if submission is None:
         return "Nothing was submitted."
-    return (
-        f"{formal.in_the_recipe(pen)} {formal.coverage(pen)} No weights, data or other products of the exploration "
-        "enter formal training: it gets the patch, and the fixed inputs."
-    )
+    return spoken([formal.in_the_recipe(pen), formal.coverage(pen), formal.separated(pen)])
 
 
 def result(pen: Pen) -> Iterator[str]:
@@ -194,8 +189,9 @@ def shows(pen: Pen) -> Iterator[str]:
     else:
         yield finals.official(pen)
         yield "The chain from task to score was read again, byte for byte, and holds."
+    best = _beside_the_greatest(pen)
     for pair in pen.compared.of("proxy"):
-        if pair.apart and pair.is_controlled:
+        if pair.apart and (pair.is_controlled or pair is best):
             yield pen.tested(pair, *sides(pen, pair))
     for finding in story.audit["findings"].each() if story.audit else ():
         if finding.value["verdict"] == Verdict.CONFIRMED:
@@ -216,6 +212,8 @@ def not_shown(pen: Pen) -> Iterator[str]:
                     f"superiority over “{pen.of(reference.fact['name'], Form.TEXT)}”, or that it lost nothing",
                     "no paired test against it can be made",
                 )
+    elif story.submission is not None:
+        yield pen.book.not_established("what the submitted change is worth", "there is no official score")
     if story.adopted is not None:
         yield from _of_adopted(pen, story.adopted)
     if story.measured and not any(pair.match.is_repetition for pair in pen.compared.of("proxy")):
@@ -232,8 +230,14 @@ def _of_adopted(pen: Pen, adopted: Measured) -> Iterator[str]:
             f"that what was handed in ({pen.unit(adopted)}) improved the proxy, or kept it without regression",
             "it has no matched control",
         )
-    greatest = pen.story.greatest
-    if greatest is not None and greatest is not adopted:
-        pair = pen.compared.between(label(adopted), label(greatest))
-        if pair is not None:
-            yield pen.tested(pair, *sides(pen, pair))
+    pair = _beside_the_greatest(pen)
+    if pair is not None and not pair.apart:
+        yield pen.tested(pair, *sides(pen, pair))
+
+
+def _beside_the_greatest(pen: Pen) -> Pair | None:
+    """What was handed in and the greatest of the measurements, where these are two and were compared."""
+    adopted, greatest = pen.story.adopted, pen.story.greatest
+    if adopted is None or greatest is None or greatest is adopted:
+        return None
+    return pen.compared.between(label(adopted), label(greatest))

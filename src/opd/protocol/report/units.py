@@ -6,14 +6,14 @@ from opd.protocol.report import marks
 from opd.protocol.report.assessing import assessment, decision
 from opd.protocol.report.comparing import Pair
 from opd.protocol.report.exploring import Exploration, Measured, Unit
-from opd.protocol.report.layout import listed, table
+from opd.protocol.report.layout import listed, spoken, table
 from opd.protocol.report.pen import NONE_GIVEN, Pen
+from opd.protocol.report.remarks import MOST_QUOTES, remarks
 from opd.protocol.report.sources import Fact
 from opd.protocol.report.story import label
 from opd.protocol.report.trainings import Difference, Training, differences
 from opd.records.claims import Form
 
-_MOST_QUOTES = 3  # of one unit and heading
 _MOST_COMMANDS = 3
 _MOST_KEYS = 2  # of a table that is shown for another
 _MOST_UNMEASURED = 12
@@ -27,11 +27,12 @@ def explored(pen: Pen) -> str:
         return f"{heading}\n\nNothing was explored in this attempt; its patch came from outside."
     parts = [heading, _course(pen, found)]
     parts += [_unit(pen, unit) for unit in found.units]
-    if pairs := pen.compared.of("proxy"):
-        parts.append(_pairs(pen, pairs))
     if not found.units:
         parts.append("Nothing was trained on the device through the task's own commands, and nothing was measured.")
-    return "\n\n".join(parts)
+    parts.append(remarks(pen, found))
+    if pairs := pen.compared.of("proxy"):
+        parts.append(_pairs(pen, pairs))
+    return "\n\n".join(filter(None, parts))
 
 
 def _pairs(pen: Pen, pairs: tuple[Pair, ...]) -> str:
@@ -112,7 +113,8 @@ def changes_in_words(pen: Pen, measured: Measured) -> str:
     said = [f"{marks.name(one.key)} {_value(pen, one.a)} → {_value(pen, one.b)}" for one in changes or ()]
     if training and _changed(pen, training):
         paths = measured.proxy.get("workspace", "changed_paths")
-        said.append(f"a change of {listed([pen.of(path, Form.CODE) for path in paths.each()])}" if paths else "")
+        of = listed([pen.of(path, Form.CODE) for path in paths.each()]) if paths else "the source"
+        said.append(f"a change of {of}")
     if said:
         return "with " + listed(said)
     if note := measured.proxy.get("note"):
@@ -127,17 +129,17 @@ def _unit(pen: Pen, unit: Unit) -> str:
     parts = [
         f"### {marks.numbering(unit.id)} — {title(pen, unit)}",
         f"**Motivation and hypothesis.** {_said(pen, words.motivation)}",
-        f"**Concrete change and experimental set-up.** {' '.join(_setup(pen, unit))}",
-        f"**Observed result.** {' '.join(_result(pen, unit))}",
+        f"**Concrete change and experimental set-up.** {spoken(_setup(pen, unit))}",
+        f"**Observed result.** {spoken(_result(pen, unit))}",
         f"**Explorer's interpretation.** {_said(pen, words.interpretation)}",
-        f"**Assessment and confounds.** {' '.join(assessment(pen, unit))}",
-        f"**Decision and consequence.** {' '.join(decision(pen, unit))}",
+        f"**Assessment and confounds.** {spoken(assessment(pen, unit))}",
+        f"**Decision and consequence.** {spoken(decision(pen, unit))}",
     ]
     return "\n\n".join(parts)
 
 
 def _said(pen: Pen, words: tuple[Fact, ...]) -> str:
-    return f"In the explorer's words:\n\n{pen.quotes(words[:_MOST_QUOTES])}" if words else NONE_GIVEN
+    return f"In the explorer's words:\n\n{pen.quotes(words[:MOST_QUOTES])}" if words else NONE_GIVEN
 
 
 def _against_baseline(pen: Pen, training: Training | None) -> tuple[Difference, ...] | None:
@@ -168,7 +170,7 @@ def _setup(pen: Pen, unit: Unit) -> Iterator[str]:
     yield _source(pen, measured)
     yield _recipe(pen, measured)
     if training and training.seed:
-        yield f"Its seed is {pen.of(training.seed, Form.STEP)}."
+        yield f"By its recipe its seed is {pen.of(training.seed, Form.STEP)}."
     if training and training.rows_seen:
         yield rows_seen(pen, training.rows_seen)
     yield from _commands(pen, unit)
@@ -252,5 +254,5 @@ def _unmeasured(pen: Pen, unit: Unit) -> Iterator[str]:
         asked = one.recipe.whole("budget", "steps") if one.recipe else None
         of_asked = f" of {pen.of(asked, Form.STEP)} that were asked for" if asked else ""
         stop = one.summary.word("stop") if one.summary else None
-        ended = f", ended by {pen.of(stop, Form.CODE)}" if stop else ", and has no summary: it did not end by itself"
-        yield f"{where}{reached}{of_asked}{ended}; no checkpoint of it was measured."
+        ended = f" and ended by {pen.of(stop, Form.CODE)}" if stop else " and has no summary of its end"
+        yield f"{where}{reached}{of_asked}{ended}, by its own record; no checkpoint of it was measured."
