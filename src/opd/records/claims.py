@@ -80,7 +80,7 @@ class Claim(Settings):
     sha256: str | None = None
     """Of the file."""
     formula: str | None = None
-    """+ - * / and brackets over the ids of other claims: `c007 / c008`."""
+    """+ - * /, brackets and sqrt(…) over the ids of other claims: `c007 / c008`."""
     ground: Ground | None = None
     """Of a judgement."""
     because: str | None = None

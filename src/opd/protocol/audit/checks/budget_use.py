@@ -86,7 +86,7 @@ def _beside(evidence: Evidence) -> Iterator[str]:
             facts = one.facts.value
             yield (
                 f"{one.name} took {seconds(facts.seconds)} of {seconds(facts.given_seconds)}, and its device did "
-                f"nothing for {seconds(facts.idle_seconds)} of them; what it left unused is told by `behaviour`"
+                f"nothing for {seconds(facts.idle_seconds)} of them; what it left unused is told beside its behaviour"
             )
 
 
