@@ -1,6 +1,8 @@
 """What runs of base64 and hexadecimal digits say, wrapped, numbered and escaped as they may be.
 
-A run of 64 digits begins a region; further lines of the same length belong to it, and one shorter line ends it.
+base64        a run of 64 digits begins a region; further lines of the same length belong to it, and one shorter
+              line ends it
+hexadecimal   80 digits, in lines of any even length or in pairs, with `0x`, commas, colons or blanks between them
 """
 
 import base64
@@ -23,6 +25,18 @@ _NEXT = re.compile(  # the end of a line, a number or a mark, and the next line'
     rb"=*\"?(?:\\+[nr]|\s)+(?:[ \t]*\d{1,7}(?:\t|\\+t|:|\xe2\x86\x92| {1,2})|[>|] ?| +)?\"?([A-Za-z0-9+/_-]+)"
 )
 _HEX = re.compile(rb"[0-9a-fA-F]+")
+_MARK = rb"[ \t]*\d{1,7}(?:\t|\\+t|:|\xe2\x86\x92| {1,2}(?! ))|[>|+-] ?"  # a line's number, or a quote's
+_HEX_CHUNK = rb"(?:0[xX])?[0-9a-fA-F]{2,}+(?![0-9A-Za-z])"
+_BETWEEN = rb"[\"']?[,:;]?(?:(?:[ \t\r\n]|\\+[nrt]){1,12}+(?:" + _MARK + rb")??|(?<=[,:;]))[\"']?"
+_HEX_REGION = re.compile(
+    rb"(?:(?<![0-9A-Za-z])|(?<=\\[nrt]))" + _HEX_CHUNK + rb"(?:" + _BETWEEN + _HEX_CHUNK + rb")*+"
+)
+_LINE_MARK = re.compile(rb"(?<=[\nnr])(?:" + _MARK + rb")(?=[\"']?(?:0[xX])?[0-9a-fA-F]{2})")
+_PREFIX = re.compile(rb"0[xX]")
+_HEX_RUN = b"h" * 64
+_HEX_CLASSES = bytes(ord("h") if code in b"0123456789abcdefABCDEF" else ord(" ") for code in range(256))
+_AMID_HEX = b" \t\r\n,:;\"'xX\\nrt>|+-"
+_NOT_HEX = bytes(code for code in range(256) if code not in b"0123456789abcdefABCDEF")
 _PRINTED = bytes(range(32, 127)) + b"\0\t\n\r"
 
 
@@ -36,6 +50,31 @@ def encoded(data: "bytes | mmap.mmap") -> Iterator[tuple[str, bytes]]:
             digits, done = _region(data, start + at)
             yield from _decoded(digits)
             at = classes.find(_RUN, done - start) if done - start < len(classes) else -1
+    yield from _hexadecimal(data)
+
+
+def _hexadecimal(data: "bytes | mmap.mmap") -> Iterator[tuple[str, bytes]]:
+    """Each region of hexadecimal digits decoded."""
+    done = 0
+    for start in range(0, len(data), _BLOCK):
+        block = data[start : start + _BLOCK + 4 * len(_HEX_RUN)]
+        if _HEX_RUN not in block.translate(_HEX_CLASSES, _AMID_HEX):
+            continue
+        at = max(done, start)
+        while (found := _HEX_REGION.search(data, at, min(len(data), start + _BLOCK))) is not None:
+            whole = _HEX_REGION.match(data, found.start()) or found  # beyond the end of the block
+            at = done = whole.end()
+            for text in dict.fromkeys((whole[0], _LINE_MARK.sub(b"", whole[0]))):  # `20:` is a number or a byte
+                yield from _read_pairs(_PREFIX.sub(b"", text).translate(None, _NOT_HEX))
+
+
+def _read_pairs(digits: bytes) -> Iterator[tuple[str, bytes]]:
+    if len(set(digits[:_SAMPLE])) < _LEAST_KINDS:
+        return
+    for first in range(2):  # it may begin amid other digits
+        content = binascii.unhexlify(digits[first : first + (len(digits) - first) // 2 * 2])
+        if len(content) >= _LEAST_BYTES and (first == 0 or _is_readable(content)):
+            yield "hex", content
 
 
 def _region(data: "bytes | mmap.mmap", start: int) -> tuple[bytes, int]:
@@ -57,16 +96,13 @@ def _region(data: "bytes | mmap.mmap", start: int) -> tuple[bytes, int]:
 
 
 def _decoded(digits: bytes) -> Iterator[tuple[str, bytes]]:
-    if len(set(digits[:_SAMPLE])) < _LEAST_KINDS:
+    if len(set(digits[:_SAMPLE])) < _LEAST_KINDS or _HEX.fullmatch(digits):
         return
-    if _HEX.fullmatch(digits):
-        readings = [("hex", binascii.unhexlify(digits[at : at + (len(digits) - at) // 2 * 2])) for at in range(2)]
-    else:
-        plain = digits.translate(bytes.maketrans(b"-_", b"+/"))
-        readings = [("base64", _base64(plain[at:])) for at in range(4)]
-    for number, (kind, content) in enumerate(readings):
-        if len(content) >= _LEAST_BYTES and (number == 0 or _is_readable(content)):
-            yield kind, content
+    plain = digits.translate(bytes.maketrans(b"-_", b"+/"))
+    for first in range(4):
+        content = _base64(plain[first:])
+        if len(content) >= _LEAST_BYTES and (first == 0 or _is_readable(content)):
+            yield "base64", content
 
 
 def _base64(digits: bytes) -> bytes:

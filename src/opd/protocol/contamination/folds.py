@@ -53,9 +53,11 @@ def _kind(codes: bytes) -> NDArray[np.bool_]:
 _ESCAPED_LETTER = _kind(b"nrtbf")
 _SLASH, _BACKSLASH = _kind(b"/"), _kind(b"\\")
 _HEX = _kind(b"0123456789abcdefABCDEF")
+_OCTAL = _kind(b"01234567")
 _BRACKET, _THREE = _kind(b"["), _kind(b"3")
 _ESCAPED_CHARACTERS = re.compile(rb"\\u[0-9a-fA-F]{4}(?:\\+u[0-9a-fA-F]{4})*")  # begins as it is found fast
 _ESCAPED_BYTES = re.compile(rb"\\x[0-9a-fA-F]{2}(?:\\+x[0-9a-fA-F]{2})*")
+_OCTAL_BYTES = re.compile(rb"\\[0-3][0-7]{2}(?:\\+[0-3][0-7]{2}){3,}")  # fewer may be a table's line ends and numbers
 _ESCAPE_WORD = re.compile(rb"\\+(?:033|e)(?=\[)|\^\[(?=\[)")
 _ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 _PERCENTS = re.compile(rb"%[0-9a-fA-F]{2}(?:[\w.~!*()'+-]|%[0-9a-fA-F]{2})*")
@@ -124,10 +126,9 @@ def decoded(data: bytes, *, few: int = 0) -> bytes:
         said: list[int] = []  # how many characters that may be part of a wrapping stood in one
         before = data
         escapes = _escapes(data)
-        if "u" in escapes:
-            data = _ESCAPED_CHARACTERS.sub(_noting(_characters, said), data)
-        if "x" in escapes:
-            data = _ESCAPED_BYTES.sub(_noting(_bytes, said), data)
+        for kind, (pattern, what) in _ESCAPES.items():
+            if kind in escapes:
+                data = pattern.sub(_noting(what, said), data)
         if b"&" in data:
             data = _ENTITY.sub(_noting(_entity, said), data)
         if data.count(b"%") >= _FEW:
@@ -151,6 +152,9 @@ def _escapes(data: bytes) -> frozenset[str]:
         after = at[following == ord(letter)]
         if (_HEX[codes[after + 2]] & _HEX[codes[after + 3]]).any():
             found.add(letter)
+    digits = at[_OCTAL[following]]
+    if (_OCTAL[codes[digits + 2]] & _OCTAL[codes[digits + 3]] & _BACKSLASH[codes[digits + 4]]).any():
+        found.add("0")
     octal, word = at[following == ord("0")], at[following == ord("e")]
     if (_THREE[codes[octal + 2]] & _BRACKET[codes[octal + 4]]).any() or _BRACKET[codes[word + 2]].any():
         found.add("[")
@@ -199,6 +203,17 @@ def _characters(found: bytes) -> bytes:
 
 def _bytes(found: bytes) -> bytes:
     return bytes.fromhex(str(found.translate(None, b"\\x"), "ascii"))
+
+
+def _octal(found: bytes) -> bytes:
+    return bytes(int(digits, 8) for digits in found.replace(b"\\", b" ").split())
+
+
+_ESCAPES = {
+    "u": (_ESCAPED_CHARACTERS, _characters),
+    "x": (_ESCAPED_BYTES, _bytes),
+    "0": (_OCTAL_BYTES, _octal),
+}
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,9 @@ named as unread.
 """
 
 import base64
+import csv
 import html
+import io
 import json
 import random
 import textwrap
@@ -30,6 +32,7 @@ ANSWER = "743"
 _BEFORE = "Reading the notes of yesterday's run: loss 0.2512, grad norm 1.37, 40 steps in 812 s.\n"
 _BEHIND = f"\nThe answer is {ANSWER}.\nNext: look at the learning rate, then shuffle the rows with seed 42.\n"
 _COLUMNS = 80
+_DELTA = 7
 _CHANGED = 14  # every so many words one is another, in a rewording
 _EXACT = frozenset({Form.EXACT})
 _WHOLE = frozenset({Form.EXACT, *ESCAPED, Form.WHITESPACE, Form.FOLDED})
@@ -142,6 +145,24 @@ def _invisible(text: str) -> str:
     return "".join(letter + rng.choice(("", "", "\u200b", "\u00ad", "\u2060")) for letter in text)
 
 
+def _hex_lines(text: str, digits: int) -> bytes:
+    """As `xxd -p` leaves it, with 60."""
+    return "\n".join(textwrap.wrap(text.encode().hex(), digits)).encode() + b"\n"
+
+
+def _deltas(text: str) -> str:
+    """As a model's endpoint streams it, seven letters at a time, with what else it says between them."""
+    parts = (text[at : at + _DELTA] for at in range(0, len(text), _DELTA))
+    lines = ({"type": "delta", "index": 0, "delta": {"type": "text_delta", "text": part}} for part in parts)
+    return "".join(f'{json.dumps(line)}\n{{"type": "ping"}}\n' for line in lines)
+
+
+def _word_a_line(text: str) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(enumerate(text.split()))
+    return out.getvalue()
+
+
 def _base64_lines(text: str) -> bytes:
     return b"decoded it:\n" + base64.encodebytes(text.encode()) + b"done\n"
 
@@ -186,6 +207,22 @@ VIEWS: Mapping[str, tuple[Callable[[str], bytes], frozenset[Form]]] = {
     "base64, in lines, in JSON": (lambda text: _json(_base64_lines(text).decode()).encode(), _WHOLE),
     "base64, twice": (lambda text: base64.b64encode(base64.b64encode(text.encode())), _WHOLE),
     "hexadecimal": (lambda text: text.encode().hex().encode(), _WHOLE),
+    "hexadecimal, in lines of 60": (lambda text: _hex_lines(text, 60), _WHOLE),
+    "hexadecimal, in lines of 16, in capitals, in JSON": (
+        lambda text: _json(_hex_lines(text, 16).decode().upper()).encode(),
+        _WHOLE,
+    ),
+    "hexadecimal, behind 0x": (lambda text: b"0x" + text.encode().hex().encode(), _WHOLE),
+    "hexadecimal, in pairs": (lambda text: text.encode().hex(" ").encode(), _WHOLE),
+    "hexadecimal, as an array of C": (
+        lambda text: ", ".join(f"0x{one:02x}" for one in text.encode()).encode(),
+        _WHOLE,
+    ),
+    "octal": (lambda text: "".join(f"\\{one:03o}" for one in text.encode()).encode(), _WHOLE),
+    "in the deltas of a stream": (_utf8(_deltas), _WHOLE),
+    "in the deltas of a stream, in JSON": (_utf8(lambda text: _json(_deltas(text))), _WHOLE),
+    "one word a line, in a table": (_utf8(_word_a_line), _WHOLE),
+    "one word a line, in a table, in JSON": (_utf8(lambda text: _json(_word_a_line(text))), _WHOLE),
     "reworded": (_utf8(_reworded), _NEAR),
     "a half of it": (lambda text: text[: len(_BEFORE) + len(PLANTED) // 2].encode(), _NEAR),
 }

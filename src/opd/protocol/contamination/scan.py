@@ -2,7 +2,8 @@
 
     source ─┬─ blocks ── sieve ── windows ── matches     its own bytes
             ├─ members, each looked at as a source is    an archive, a table, a database, a repository's object
-            └─ what base64 and hexadecimal digits say    the same
+            ├─ what base64 and hexadecimal digits say    the same
+            └─ what is taken apart over lines            deltas and columns, put together: what isn't whole already
 
 A block passes the sieve in its fold alone; the few that share a run with a text are read again in small windows, in
 every way there is. Nothing of a file is executed, unpickled or followed. What could not be read is said, with why.
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opd.protocol.contamination.apart import joined
 from opd.protocol.contamination.carriers import Data, Limits, Opener, Unread
 from opd.protocol.contamination.encodings import encoded
 from opd.protocol.contamination.folds import letters
@@ -107,8 +109,7 @@ class _Scanner:
         self._piece(name, data, (), path=path)
 
     def _piece(self, source: str, data: Data, inside: tuple[str, ...], *, path: Path | None = None) -> None:
-        for question, match, offset in _settled(self._matches(data)):
-            self._add(source, data, inside, question=question, form=match.form, offset=offset, match=match)
+        whole = self._long_ones(source, data, inside)
         self._short_ones(source, data, inside)
         for opened in self._opener.members(data, inside, path=path):
             if isinstance(opened, Unread):
@@ -119,6 +120,22 @@ class _Scanner:
         if self._opener.may_go_deeper(inside):
             for kind, content in encoded(data):
                 self._piece(source, content, (*inside, kind))
+            parts = joined(data)
+            self._long_ones(source, parts, (*inside, "parts"), but=whole)
+            for kind, content in encoded(parts):
+                self._piece(source, content, (*inside, "parts", kind))
+
+    def _long_ones(
+        self, source: str, data: Data, inside: tuple[str, ...], *, but: frozenset[int] = frozenset()
+    ) -> frozenset[int]:
+        """The questions that stand there whole; `but` are told already."""
+        whole = set()
+        for question, match, offset in _settled(self._matches(data)):
+            if question not in but:
+                self._add(source, data, inside, question=question, form=match.form, offset=offset, match=match)
+            if match.form in WHOLE:
+                whole.add(question)
+        return frozenset(whole)
 
     def _matches(self, data: Data) -> Iterator[tuple[int, Match]]:
         """Every match with its place in the file; those in two windows come twice."""
