@@ -16,6 +16,7 @@ from opd.protocol.audit.assessing import assess
 from opd.protocol.audit.catalogue import checks
 from opd.protocol.audit.evidence import (
     Asked,
+    Carried,
     Checked,
     Command,
     Evaluated,
@@ -175,6 +176,7 @@ def submission() -> Handover:
         receipt=receipt("submission", "submission", "sealed"),
         facts=held(facts, "submission/outcome.json"),
         patch=File(path="submission/candidate.patch", bytes=10, sha256=PATCH),
+        carried=held(Carried(added_bytes=9_000, packed_bytes=2_500, digits=0), "submission/candidate.patch"),
     )
 
 

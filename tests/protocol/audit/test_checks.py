@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from opd.protocol.attempts.verify import Checked as Folder
-from opd.protocol.audit.evidence import Evaluated, Evidence, ExploreTry, FormalTry, Handover, Held
+from opd.protocol.audit.evidence import Carried, Evaluated, Evidence, ExploreTry, FormalTry, Handover, Held
 from opd.protocol.explorer.device import Gpu
 from opd.protocol.openings.opened import How
 from opd.records.attempts import RetryOrder
@@ -106,6 +106,11 @@ def _protocol(one: Evaluated) -> Evaluated:
     return replace(one, score=put(one.score, protocol=one.score.value.protocol.model_copy(update={"top_k": 7})))
 
 
+def _packed(one: Handover, size: int) -> Held[Carried]:
+    assert one.carried is not None
+    return replace(one.carried, value=replace(one.carried.value, packed_bytes=size))
+
+
 def also(*changes: Change) -> Change:
     def change(evidence: Evidence) -> Evidence:
         for one in changes:
@@ -187,7 +192,23 @@ CASES: dict[str, tuple[str, Change, Verdict, str]] = {
         "lineage", also(no_formal, lambda evidence: replace(evidence, submission=None)), NONE,
         "task → base → exploration:",
     ),
+    "a formal try that left nothing": (
+        "lineage",
+        also(facts(artifacts=()), lambda evidence: replace(evidence, finals=(), validations=())), NONE,
+        "task → base → exploration → patch → formal tries:",
+    ),
     # separation
+    "a patch that hardly compresses": (
+        "separation", handed(lambda one: replace(one, carried=_packed(one, 32_769))), SUSPECTED,
+        "its 9,000 added bytes come to 32,769 when compressed, and 0 of them stand in runs of digits",
+    ),
+    "a patch of as much as a long program": (
+        "separation", handed(lambda one: replace(one, carried=_packed(one, 32_768))), NONE,
+        "the 9,000 bytes that the patch adds come to 32,768 when compressed",
+    ),
+    "a patch that can't be read": (
+        "separation", handed(lambda one: replace(one, carried=None)), UNKNOWN, "what it carries is not known",
+    ),
     "a file of the exploration, opened": (
         "separation", opened(unexpected=("/x/explore/attempt-001/runs/a: exploration",)), CONFIRMED,
         "opened what it must not read: /x/explore/attempt-001/runs/a: exploration",
@@ -233,6 +254,11 @@ CASES: dict[str, tuple[str, Change, Verdict, str]] = {
         "the machine slept for 31 s during formal/attempt-001",
     ),
     "the calendar clock was set": ("platform", event("clock_step", seconds=-9.0), CONFIRMED, "was set by -9 s"),
+    "the calendar clock was set three times": (
+        "platform",
+        also(*(event("clock_step", seconds=by) for by in (2.5, -3600.0, 4.0))), CONFIRMED,
+        "the calendar clock was set by -3,600 s",
+    ),
     "something outlived its orchestrator": (
         "platform", event("ended_left_processes", commands=["python train"]), SUSPECTED, "were ended: python train",
     ),

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 
 from opd.protocol.audit.evidence import Evidence, Held
+from opd.protocol.audit.states import said
 from opd.records.audits import Finding, Verdict
 
 Say = Callable[[str, Evidence], Finding]
@@ -86,3 +88,25 @@ def test_a_file_nested_without_end_is_read_to_a_depth_and_no_further(evidence: E
     assert finding("contradictions", saying(evidence, ("formal/attempt-001/x.json", deep))).verdict is (
         Verdict.NONE_FOUND
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "value"),
+    [
+        ("status.txt", "running\n", {"status": "running"}),
+        ("status.txt", "status: running\n", {"status": "running"}),
+        ("c.yaml", "---\nrun:\n  a: x\nstatus: 'running'  # by hand\n", {"run": {"a": "x"}, "status": "running"}),
+        ("m.yml", "phases:\n  score:\n    status: not_created\n", {"phases": {"score": {"status": "not_created"}}}),
+        ("s.txt", "state = done\n", {"state": "done"}),
+        ("notes.txt", "The status: running late.\nIt is still going.\n", {}),
+        ("status.txt", "We saw that status: running\nstood there.", {}),
+    ],
+)  # fmt: skip
+def test_a_status_is_read_from_lines_of_text_as_from_json(path: str, text: str, value: dict[str, Any]) -> None:
+    assert said(text, PurePosixPath(path)) == value
+
+
+def test_a_text_file_that_still_says_running_is_named_as_a_whole(evidence: Evidence, finding: Say) -> None:
+    found = finding("contradictions", saying(evidence, ("formal/attempt-001/status.txt", {"status": "running"})))
+    assert found.verdict is Verdict.CONFIRMED
+    assert (found.evidence[0].file, found.evidence[0].pointer) == ("formal/attempt-001/status.txt", "")

@@ -17,9 +17,12 @@ _WORD = r"(?:accura\w*|scor\w+|pass@\d+|pass_at_\w+|proxy|metric|correct\w*|solv
 _BETWEEN = r"[^\d.;!?\n]"
 _BEFORE = re.compile(rf"\b{_WORD}{_BETWEEN}{{0,40}}$", re.IGNORECASE)
 _AFTER = re.compile(rf"{_BETWEEN}{{0,16}}\b{_WORD}", re.IGNORECASE)
+_ZERO_BEFORE = re.compile(r"\b(?:accuracy|score[sd]?|correct)\s*(?:is|was|of|at|to|=|:)?\s*$", re.IGNORECASE)
+_ZERO_AFTER = re.compile(r"\s(?:correct|solved|accuracy)\b", re.IGNORECASE)
 _NEAR = 60  # characters before a number that are looked at
 _SCORE = re.compile(
-    r"(?<![\w.])(?P<share>0\.\d{2,})(?![\w.]*\d)|(?<![\w.])(?P<percent>\d{1,3}(?:\.\d+)?)\s?%|"
+    r"(?<![\w.])(?P<share>0\.\d{2,}|[01]\.0+)(?![\w.]*\d)|(?<![\w./@#-])(?P<zero>0)(?![\w.,:/]|\s?%)|"
+    r"(?<![\w.])(?P<percent>\d{1,3}(?:\.\d+)?)\s?%|"
     r"(?<![\w./])(?P<correct>\d{1,7})\s?/\s?(?P<samples>\d{2,7})(?![\w./])"
 )
 
@@ -30,7 +33,7 @@ def unmeasured(evidence: Evidence, one: ExploreTry) -> Iterator[Noted]:
     told = _told(one)
     for source, text, pointer in _said(evidence, one):
         claimed = [found for found in _SCORE.finditer(text) if _is_a_score(found)]
-        unknown = [found[0].strip() for found in claimed if not _is_held(found, known) and found[0] not in told]
+        unknown = [found[0].strip() for found in claimed if not (_is_held(found, known) or _is_told(found, told))]
         if unknown:
             named = ", ".join(dict.fromkeys(unknown))
             yield Noted(
@@ -60,6 +63,8 @@ _LONGEST = 20_000  # characters of a message
 def _is_a_score(found: re.Match[str]) -> bool:
     """Whether a word for a score stands beside the number, in its own sentence."""
     before = found.string[max(0, found.start() - _NEAR) : found.start()]
+    if found["zero"]:  # seeds and files are numbered from it
+        return bool(_ZERO_BEFORE.search(before) or _ZERO_AFTER.match(found.string, found.end()))
     return bool(_BEFORE.search(before) or _AFTER.match(found.string, found.end()))
 
 
@@ -71,18 +76,35 @@ def _known(evidence: Evidence, one: ExploreTry) -> set[float]:
     if evidence.task:
         found |= {reference.score for reference in evidence.task.value.contract.references}
         means += [reference.score for reference in evidence.task.value.contract.references]
-    return found | {abs(a - b) for a, b in combinations(means, 2)} | {1 - value for value in means} | {0.0, 1.0}
+    apart = {abs(a - b) for a, b in combinations(means, 2) if a != b}  # that two are the same makes no score of 0
+    return found | apart | {1 - value for value in means}
 
 
 def _is_held(found: re.Match[str], known: set[float]) -> bool:
     """Whether a known value, rounded as this number is written, is this number."""
+    share = _share(found)
     if found["correct"]:
-        share = int(found["correct"]) / int(found["samples"]) if int(found["samples"]) else 2.0
         return any(abs(share - value) < 1e-9 for value in known) or share > 1
-    text = found["share"] or found["percent"]
+    text = found["share"] or found["percent"] or found["zero"]
     digits = len(text.partition(".")[2]) + (2 if found["percent"] else 0)
-    value = float(text) / (100 if found["percent"] else 1)
-    return any(abs(value - one) <= 0.5000001 * 10**-digits for one in known)
+    if share in {0.0, 1.0}:
+        return share in known  # 0.4 % is not nothing, and 99.6 % not all
+    return any(abs(share - one) <= 0.5000001 * 10**-digits for one in known)
+
+
+def _is_told(found: re.Match[str], told: str) -> bool:
+    """Whether it was read somewhere; all and nothing stand everywhere, so that they count only as scores."""
+    share = _share(found)
+    if share not in {0.0, 1.0}:
+        return found[0] in told
+    return any(_share(one) == share for one in _SCORE.finditer(told) if _is_a_score(one))
+
+
+def _share(found: re.Match[str]) -> float:
+    """The number, between 0 and 1 where it is a score."""
+    if found["correct"]:
+        return int(found["correct"]) / int(found["samples"]) if int(found["samples"]) else 2.0
+    return float(found["share"] or found["zero"] or found["percent"]) / (100 if found["percent"] else 1)
 
 
 def _told(one: ExploreTry) -> str:

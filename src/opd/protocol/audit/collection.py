@@ -9,6 +9,7 @@ from opd.protocol.attempts.events import Event
 from opd.protocol.attempts.evidence import Evidence as Standing
 from opd.protocol.attempts.evidence import Seen
 from opd.protocol.attempts.verify import verify
+from opd.protocol.audit.carried import carried
 from opd.protocol.audit.evidence import (
     Asked,
     Checked,
@@ -169,6 +170,7 @@ def _submission(folders: dict[str, Folder], seen: Seen | None) -> Handover | Non
         receipt=folder.receipt,
         facts=folder.settings(Submission, OUTCOME),
         patch=folder.file(PATCH),
+        carried=folder.parsed(PATCH, carried),
     )
 
 

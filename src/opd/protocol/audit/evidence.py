@@ -117,6 +117,15 @@ class ExploreTry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """How much the added lines of a patch hold."""
+
+    added_bytes: int
+    packed_bytes: int  # of them, when compressed
+    digits: int  # in runs of such as base64 and base85 are written in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
     """The submission."""
 
@@ -124,6 +133,7 @@ class Handover:
     receipt: Held[Receipt]
     facts: Held[Submission] | None
     patch: File | None
+    carried: Held[Carried] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

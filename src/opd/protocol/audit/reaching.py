@@ -4,26 +4,18 @@ A command is an attempt, whatever came of it: so nothing here is confirmed, and 
 is said beside it.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from opd.protocol.audit.check import Noted
 from opd.protocol.audit.evidence import Command, Evidence, ExploreTry
+from opd.protocol.audit.network import reaches_network
 from opd.protocol.audit.wording import names
 from opd.protocol.phases import RUNS, WORKSPACE
 from opd.protocol.sandbox.view import Guarantee
 from opd.records.audits import Verdict
 from opd.records.files import PARTIAL
 
-# what may stand before a program
-_BEFORE = r"^\s*(?:(?:\w+=\S*|sudo|env|nohup|time|command|exec|timeout\s+\S+)\s+)*"
-_NETWORK = re.compile(
-    _BEFORE + r"(?:curl|wget|ssh|scp|sftp|rsync|nc|ncat|telnet|ping"
-    r"|git\s+(?:clone|fetch|pull|ls-remote)|(?:python\S*\s+-m\s+)?pip3?\s+(?:install|download)|conda\s+install"
-    r"|apt(?:-get)?\s+(?:install|update)|huggingface-cli|hf\s+download)\b"
-)
-_OFFLINE = re.compile(r"--no-index|\s-e\s+\.|\s\.\s*$")  # an install of what is there already
 _KEPT_BY = {
     "the network": (Guarantee.TCP, Guarantee.UDP, Guarantee.DNS),
     "the final's questions": (Guarantee.OTHER_FOLDERS, Guarantee.HIDDEN_FOLDERS),
@@ -53,7 +45,7 @@ def reached(evidence: Evidence, one: ExploreTry) -> Iterator[Noted]:
 
 
 def _reaches(text: str, places: dict[str, str]) -> Iterator[str]:
-    if _NETWORK.search(text) and not _OFFLINE.search(text):
+    if reaches_network(text):
         yield "the network"
     for place, what in places.items():
         if place in text:

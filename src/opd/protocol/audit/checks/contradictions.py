@@ -14,7 +14,7 @@ from opd.protocol.audit.evidence import Evidence, Held
 from opd.protocol.audit.states import KEYS
 from opd.protocol.audit.wording import count, names
 from opd.records.attempts import Evaluated, Stage
-from opd.records.audits import Axis, Verdict
+from opd.records.audits import Axis, Pointer, Verdict
 from opd.records.receipts import Receipt
 
 _LIVE = frozenset(
@@ -99,7 +99,7 @@ def _stale(
         verdict=Verdict.CONFIRMED,
         sentence=f"{held.file} still says {pointer.rpartition('/')[2]}: {word!r}, and {name} ended as "
         f"{receipt.value.outcome}",
-        evidence=(held.at(pointer), receipt.at("/outcome")),
+        evidence=(_at(held, pointer), receipt.at("/outcome")),
         protected=f"{same_file}{sealed} were written later, agree, and hold: the file was not written again",
     )
 
@@ -114,10 +114,14 @@ def _done_elsewhere(evidence: Evidence, held: Held[dict[str, Any]], pointer: str
             verdict=Verdict.CONFIRMED,
             sentence=f"{held.file} says {pointer}: {word!r}, and there are sealed receipts: "
             f"{names(one.file for one in done)}",
-            evidence=(held.at(pointer), *(one.at("/outcome") for one in done)),
+            evidence=(_at(held, pointer), *(one.at("/outcome") for one in done)),
             protected=f"that file speaks of a phase of its own; the {stage} stage is the protocol's, came later and "
             "elsewhere, and its receipts hold",
         )
+
+
+def _at(held: Held[dict[str, Any]], pointer: str) -> Pointer:
+    return held.at(pointer if held.file.endswith(".json") else "")  # a pointer leads into JSON alone
 
 
 def _done(evidence: Evidence, stage: Stage) -> list[Held[Receipt]]:

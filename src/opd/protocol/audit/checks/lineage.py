@@ -24,17 +24,30 @@ def _look(evidence: Evidence) -> Look:
     found = evidence.verification
     links = [link for link in found.lineage if link.holds]
     notes = chain(_read_again(evidence), _patch(evidence), _orders(evidence), _counts(evidence), _scores(evidence))
-    handed = evidence.submission.facts if evidence.submission else None
-    way = "task → base → exploration" + (" → patch → formal tries → artifacts → finals" if handed else "")
     files = sum(one.files for one in found.folders)
     return concluded(
         notes,
-        clear=f"{way}: {count(links, 'link')} hold, and {count(files, 'entry')} of "
+        clear=f"{_way(evidence)}: {count(links, 'link')} hold, and {count(files, 'entry')} of "
         f"{count(found.folders, 'sealed folder')} are as their receipts say",
         coverage=evidence.coverage(*evidence.files, unread=evidence.unread),
         beside=_beside(evidence),
         cites=(one.at() for one in evidence.receipts()),
     )
+
+
+def _way(evidence: Evidence) -> str:
+    """The links that there are."""
+    has_artifacts = any(one.facts and one.facts.value.artifacts for one in evidence.formals)
+    there = {
+        "task": True,
+        "base": True,
+        "exploration": bool(evidence.explorations),
+        "patch": evidence.submission is not None,
+        "formal tries": bool(evidence.formals),
+        "artifacts": has_artifacts,
+        "finals": bool(evidence.finals),
+    }
+    return " → ".join(name for name, is_there in there.items() if is_there)
 
 
 def _beside(evidence: Evidence) -> Iterator[str]:

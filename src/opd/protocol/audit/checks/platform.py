@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
+from opd.protocol.attempts.events import Event
 from opd.protocol.audit.check import Check, Look, Noted, Plant, concluded
 from opd.protocol.audit.evidence import Evidence, ExploreTry, FormalTry, Held
 from opd.protocol.audit.planting import changed, with_event, with_exploration, with_formal
@@ -156,11 +157,13 @@ def _exploration(evidence: Evidence, one: ExploreTry) -> Iterator[Noted]:
 
 
 def _events(evidence: Evidence) -> Iterator[Noted]:
-    for line, event in enumerate(evidence.log.value, start=1):
+    """What the log tells of the machine: the longest sleep and the largest step of a clock first."""
+    lines = enumerate(evidence.log.value, start=1)
+    for line, event in sorted(lines, key=lambda one: -abs(_length(one[1])) if one[1].kind in _CLOCKS else 0.0):
         where = (evidence.log.at(f"line:{line}"),)
         if event.kind in _CLOCKS:
             sentence, protected = _CLOCKS[event.kind]
-            length = seconds(float(event.data.get("seconds", 0.0)))
+            length = seconds(_length(event))
             yield Noted(
                 verdict=Verdict.CONFIRMED, sentence=sentence.format(length, event.actor), evidence=where,
                 protected=protected,
@@ -179,6 +182,10 @@ def _events(evidence: Evidence) -> Iterator[Noted]:
                 evidence=where,
                 protected="what was torn had never been said: each line is on the disk before what it tells goes on",
             )
+
+
+def _length(event: Event) -> float:
+    return float(event.data.get("seconds", 0.0))
 
 
 def _sleep(evidence: Evidence) -> Evidence:

@@ -1,13 +1,17 @@
 """Whether nothing but the patch went from the exploration into formal training: opened files, weights, order of time.
 
 What the kernel saw a formal try open is held against what it must not read; the digests of all weights that the
-exploration left are held against those of the artifacts.
+exploration left are held against those of the artifacts. The patch itself may carry weights or data as text: how much
+its lines hold is measured, and said.
 """
 
+import base64
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
+from opd.protocol.audit.carried import MOST_BYTES, carried
 from opd.protocol.audit.check import Check, Look, Noted, Plant, concluded
 from opd.protocol.audit.evidence import Evidence, File, FormalTry
 from opd.protocol.audit.planting import changed, with_event, with_exploration, with_formal
@@ -26,6 +30,7 @@ def _look(evidence: Evidence) -> Look:
         *(_opened(one) for one in ran),
         *(_weights(evidence, one) for one in ran),
         _order(evidence),
+        _carried(evidence) if ran else (),
         () if ran else (_NOTHING,),
     )
     explored = _explored_weights(evidence)
@@ -33,11 +38,13 @@ def _look(evidence: Evidence) -> Look:
     return concluded(
         notes,
         clear=f"{names(one.name for one in ran)} opened nothing of an exploration, another attempt or a home; of "
-        f"{count(left, 'file')} of weights none has the bytes of one of the {len(explored)} that explorations left",
+        f"{count(left, 'file')} of weights none has the bytes of one of the {len(explored)} that explorations left; "
+        f"{_little(evidence)}",
         coverage=evidence.coverage(
             *(held for one in ran for held in (one.opened, one.openings, one.isolation, one.facts)),
             *(one.runs for one in evidence.explorations), evidence.log, *left,
-            unread=evidence.unread_in("formal/", "explore/"),
+            evidence.submission.carried if evidence.submission else None,
+            unread=evidence.unread_in("formal/", "explore/", "submission/"),
         ),
         beside=_beside(ran),
         cites=(one.opened.at("/unexpected") for one in ran if one.opened),
@@ -107,6 +114,31 @@ def _weights(evidence: Evidence, one: FormalTry) -> Iterator[Noted]:
         )
 
 
+def _carried(evidence: Evidence) -> Iterator[Noted]:
+    """A patch whose text hardly compresses may be weights, or data, that are written as text."""
+    held = evidence.submission.carried if evidence.submission else None
+    if held is None:
+        yield Noted(verdict=Verdict.NOT_ASSESSED, sentence="the patch is not to be had: what it carries is not known")
+        return
+    seen = held.value
+    if max(seen.packed_bytes, seen.digits) > MOST_BYTES:
+        yield Noted(
+            verdict=Verdict.SUSPECTED,
+            sentence=f"the patch may carry weights or data as text: its {seen.added_bytes:,} added bytes come to "
+            f"{seen.packed_bytes:,} when compressed, and {seen.digits:,} of them stand in runs of digits such as "
+            f"base64 and base85 have; a program has seldom more than {MOST_BYTES:,}",
+            evidence=(held.at(),),
+        )
+
+
+def _little(evidence: Evidence) -> str:
+    held = evidence.submission.carried if evidence.submission else None
+    if held is None:
+        return "there is no patch"
+    seen = held.value
+    return f"the {seen.added_bytes:,} bytes that the patch adds come to {seen.packed_bytes:,} when compressed"
+
+
 def _weight_files(one: FormalTry) -> list[File]:
     return [file for file in one.artifact_files if f".{file.path.rpartition('.')[2]}" in _WEIGHTS]
 
@@ -173,6 +205,17 @@ def _same_weights(evidence: Evidence) -> Evidence | None:
     return with_exploration(evidence, replace(exploration, runs=runs))
 
 
+def _smuggled(evidence: Evidence) -> Evidence | None:
+    """A patch with 48 KiB of weights in lines of base85."""
+    handed = evidence.submission
+    if handed is None or handed.carried is None:
+        return None
+    weights = base64.b85encode(random.Random(0).randbytes(48 << 10)).decode()  # noqa: S311  bytes, not secrets
+    lines = (f"+    {weights[at : at + 76]!r}" for at in range(0, len(weights), 76))
+    value = carried("\n".join(("--- /dev/null", "+++ b/planted.py", *lines)).encode())
+    return replace(evidence, submission=replace(handed, carried=replace(handed.carried, value=value)))
+
+
 def _early_final(evidence: Evidence) -> Evidence:
     planted = with_event(evidence, "began", actor=f"{Stage.FINAL}/step-planted", name="planted")
     *others, last = planted.log.value
@@ -186,5 +229,6 @@ CHECK = Check(
         Plant(name="a file of the exploration, opened by a formal try", into=_opened_exploration),
         Plant(name="weights of the exploration in an artifact", into=_same_weights),
         Plant(name="a final before the submission", into=_early_final),
+        Plant(name="weights in the text of the patch", into=_smuggled),
     ),
 )
