@@ -152,6 +152,15 @@ def test_a_worker_that_died_while_it_was_idle_is_replaced_without_costing_a_try(
         assert workers.run(cases("once")) == [{"correct": False}]
 
 
+@pytest.fixture
+def interruptible():
+    """Also where a shell has started this in the background, which ignores what a Ctrl-C sends."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_call_leaves_no_stale_reply_for_the_next(misbehaving):
     with pool(seconds=60.0) as workers:
         workers.run(cases("right"))

@@ -259,7 +259,7 @@ def test_every_file_that_is_changed_is_found(tampered: Built) -> None:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and path not in {folder / RECEIPT, folder / COMPLETE}:
                 replace(path, path.read_bytes() + b" ")
-                changed.append(path.relative_to(folder.parent).as_posix())
+                changed.append(path.relative_to(tampered.folder).as_posix())
     assert len(changed) > 200
     found = {fault.partition(": ")[0] for one in verify(tampered.attempt).folders for fault in one.faults}
     assert not set(changed) - found

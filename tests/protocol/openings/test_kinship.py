@@ -29,6 +29,8 @@ def tree(kinship: Kinship, tmp_path: Path) -> Iterator[Callable[[str], int]]:
         waits = f"read line; {script}; exec sleep 60"
         program = subprocess.Popen(["bash", "-c", waits], env=environment, stdin=subprocess.PIPE)
         programs.append(program)
+        while b"m" * 32 not in Path(f"/proc/{program.pid}/environ").read_bytes():
+            time.sleep(0.001)  # it is started before its environment can be read
         root = kinship.of(program.pid)
         assert root is not None
         assert kinship.belongs(root) is True

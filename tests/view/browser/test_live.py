@@ -54,6 +54,7 @@ def test_what_comes_in_does_not_turn_the_page_under_a_reader(tmp_path, programs,
         expect(page.locator(".steps")).to_contain_text("Step 1 of 1")
         made.write_table(made.table_path(folder, 3), made.rollouts()[:1])
         expect(page.locator(".steps")).to_contain_text("Step 1 of 3")
+        page.close()  # before its server: a page that asks nobody says so
         page = window_at(ask).open(f"/score/{ask.id('score')}")
         samples = page.get_by_role("table", name="Samples")
         expect(samples).to_have_attribute("aria-rowcount", "1")
@@ -61,6 +62,7 @@ def test_what_comes_in_does_not_turn_the_page_under_a_reader(tmp_path, programs,
             file.writelines(made.line(one.resolved()) for one in rest)
         page.get_by_role("button", name="Show 4 new samples").click()
         expect(samples).to_have_attribute("aria-rowcount", "5")
+        page.close()
 
 
 def test_a_server_that_is_silent_is_said_to_be_and_is_found_again(growing, window_at):

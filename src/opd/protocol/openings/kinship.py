@@ -69,7 +69,7 @@ class Kinship:
         """
         lineage = kin.lineage()
         if kin not in self._marked and (executes or not kin.was_looked_at):
-            kin.was_looked_at = True
+            kin.was_looked_at = not executes  # the notice may be there before the new environment is: look once more
             if self._bears_mark(kin.pid):
                 self._take_in(kin, lineage)
         if not self._marked.isdisjoint(lineage) or self.root in lineage:
