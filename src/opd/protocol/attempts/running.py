@@ -49,7 +49,7 @@ def run(
         closing = due.stage in CLOSING  # judges nothing: any install may look at what another has judged
         if not closing:
             check_install(attempt.identity.install_sha256)
-        say(f"{due.stage}{f' {due.name}' if due.name else ''}: {due.because}")
+        say(f"{due.stage}{f' {due.name}' if due.name else ''} begins: {due.because}")
         count = 0 if closing else attempt.task.contract.needs.gpus
         with claimed(count, who=attempt.identity.case) as gpus:
             machine = Machine(sandbox=sandbox, gpus=gpus)

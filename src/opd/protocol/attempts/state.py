@@ -84,12 +84,12 @@ def _due(evidence: Evidence) -> tuple[tuple[Due, ...], str | None]:
     evaluated = {seen.place.number for seen in evidence.sealed(Stage.FINAL)}
     return (
         *(
-            _due_about(evidence, Stage.VALIDATION, step, "it was not checked")
+            _due_about(evidence, Stage.VALIDATION, step, "it was not checked yet")
             for step in steps
             if step not in checked
         ),
         *(
-            _due_about(evidence, Stage.FINAL, step, "it has no score")
+            _due_about(evidence, Stage.FINAL, step, "it has no score yet")
             for step in steps
             if step in evidence.valid_steps and step not in evaluated
         ),
@@ -105,14 +105,14 @@ def _due_before_submission(evidence: Evidence) -> tuple[Due, ...]:
     if evidence.tries[Stage.SUBMISSION] and not any(_is_left(seen) for seen in evidence.tries[Stage.SUBMISSION]):
         return ()  # there is one that can't be believed
     if not tries:
-        return (Due(stage=Stage.EXPLORE, name=None, because="nothing was explored"),)
+        return (Due(stage=Stage.EXPLORE, name=None, because="nothing was explored yet"),)
     return _another(Stage.EXPLORE, tries[-1])
 
 
 def _due_formal(evidence: Evidence) -> tuple[Due, ...]:
     tries = evidence.tries[Stage.FORMAL]
     if not tries:
-        return (Due(stage=Stage.FORMAL, name=None, because="the submission was not replayed"),)
+        return (Due(stage=Stage.FORMAL, name=None, because="the submission was not replayed yet"),)
     if len(tries) > evidence.attempt.task.contract.budgets.formal_retries:
         return ()
     return _another(Stage.FORMAL, tries[-1])
