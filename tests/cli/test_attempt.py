@@ -18,7 +18,7 @@ def test_a_new_attempt_is_new_and_holds(attempt: str, capsys: pytest.CaptureFixt
     assert run(["attempt", "status", attempt]) == 0
     said = capsys.readouterr().out
     assert "command__arith_tiny__none__none: new" in said
-    assert "due: explore (nothing was explored)" in said
+    assert "due: explore (nothing was explored yet)" in said
     assert "no official score: not explored yet" in said
     assert run(["attempt", "verify", attempt]) == 0
     assert "all holds" in capsys.readouterr().out
