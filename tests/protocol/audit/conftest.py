@@ -30,13 +30,13 @@ from opd.protocol.audit.evidence import (
     Now,
     Started,
 )
-from opd.protocol.explorer.device import Second
 from opd.protocol.explorer.proxy import Proxy
 from opd.protocol.inputs import Fixed, Inputs
 from opd.protocol.openings.opened import How, Opened
 from opd.protocol.packages import catalogue
 from opd.protocol.sandbox.probes import Isolation, Probed
 from opd.protocol.sandbox.view import Guarantee
+from opd.protocol.supervision.device import Second
 from opd.records.attempts import Artifact, Exploration, Final, Formal, Identity, Submission, Validation
 from opd.records.audits import Finding
 from opd.records.causes import Cause, Ending, Verdict
@@ -224,6 +224,14 @@ def formal() -> FormalTry:
         opened=held(opened, f"{FORMAL}/opened.json"),
         openings=held((), f"{FORMAL}/opened-files.jsonl"),
         order=None,
+        started=held((Started(line=1, at=UTC, pid=20, command="bash run.sh"),), f"{FORMAL}/processes.jsonl"),
+        seconds=held(
+            tuple(
+                Second(monotonic=float(at), utc=UTC, processes=2, cpu_share=1.0, evaluating=False)
+                for at in range(149)
+            ),
+            f"{FORMAL}/device.jsonl",
+        ),
         artifact_files=weights,
         claim=None,
     )

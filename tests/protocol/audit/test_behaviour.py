@@ -9,7 +9,7 @@ import pytest
 
 from opd.protocol.audit.ending import ending_of
 from opd.protocol.audit.evidence import Command, Evidence, ExploreTry, Held
-from opd.protocol.explorer.device import Gpu
+from opd.protocol.supervision.device import Gpu
 from opd.records.audits import Finding, Verdict
 from opd.records.trajectories import Observation, ObservationResult, Step, ToolCall
 

@@ -5,11 +5,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.protocol.audit.conftest import held
 
 from opd.protocol.attempts.verify import Checked as Folder
-from opd.protocol.audit.evidence import Carried, Evaluated, Evidence, ExploreTry, FormalTry, Handover, Held
-from opd.protocol.explorer.device import Gpu
+from opd.protocol.audit.evidence import (
+    Carried,
+    Evaluated,
+    Evidence,
+    ExploreTry,
+    FormalTry,
+    Handover,
+    Held,
+)
 from opd.protocol.openings.opened import How
+from opd.protocol.supervision.device import Gpu
 from opd.records.attempts import RetryOrder
 from opd.records.audits import Finding, Verdict
 from opd.records.causes import Ending, Ruling
@@ -236,7 +245,7 @@ CASES: dict[str, tuple[str, Change, Verdict, str]] = {
     ),
     "no ledger": (
         "single_device", exploration(lambda one: replace(one, seconds=None)), UNKNOWN,
-        "there is no ledger of its device",
+        "there is no record of its device",
     ),
     # budget use
     "by itself at 60 %": (
@@ -413,53 +422,7 @@ def test_a_try_that_a_person_stopped_is_no_failure_of_the_machine(
 
 def test_a_ruling_is_named_as_what_decided(evidence: Evidence, finding: Callable[[str, Evidence], Finding]) -> None:
     ruling = Ruling(about="formal/attempt-001", verdict="infrastructure", because="the share's log", by="ada")
-    held = Held(value=ruling, file="rulings/001/ruling.json", sha256="a" * 64, bytes=1)
-    found = finding("platform", replace(_retried(evidence), rulings=(held,)))
+    ruled = held(ruling, "rulings/001/ruling.json")
+    found = finding("platform", replace(_retried(evidence), rulings=(ruled,)))
     assert "the machine's failure as ada ruled: the share's log" in found.sentence
     assert "rulings/001/ruling.json" in {pointer.file for pointer in found.evidence}
-
-
-# ---- who else was on the GPU ----
-
-
-def _one_gpu(evidence: Evidence) -> Evidence:
-    assert evidence.task is not None
-    task = evidence.task.value.changed(["metadata.opd.needs.gpus=1"])
-    from opd.records.causes import Device, DeviceProbe
-
-    probe = DeviceProbe(
-        devices=(Device(uuid="GPU-1", uncorrected_errors=0),), answered=True, said="", log_sequence=None, xids=()
-    )
-    one = evidence.formals[0]
-    assert one.facts is not None
-    cause = one.facts.value.cause
-    seen = cause.model_copy(update={"evidence": cause.evidence.model_copy(update={"devices_before": probe})})
-    changed = replace(evidence, task=replace(evidence.task, value=task))
-    return replace(changed, formals=(replace(one, facts=put(one.facts, cause=seen)),))
-
-
-def test_a_process_of_nobody_on_the_gpu_is_suspected_and_one_of_the_explorer_is_not(
-    evidence: Evidence, finding: Callable[[str, Evidence], Finding]
-) -> None:
-    """faults H12."""
-    evidence = _one_gpu(evidence)
-    own = _gpus(GPU.model_copy(update={"pids": (10,)}))(evidence)
-    assert finding("single_device", own).verdict is NONE
-    found = finding("single_device", _gpus(GPU)(evidence))
-    assert (found.verdict, "process 77 for 50 s" in found.sentence) == (SUSPECTED, True)
-
-
-def test_on_a_machine_with_more_gpus_nobody_knows_which_a_formal_try_used(
-    evidence: Evidence, finding: Callable[[str, Evidence], Finding]
-) -> None:
-    evidence = _gpus(GPU.model_copy(update={"pids": (10,)}))(_one_gpu(evidence))
-    assert finding("single_device", evidence).verdict is NONE
-    one = evidence.formals[0]
-    assert one.facts is not None
-    cause = one.facts.value.cause
-    probe = cause.evidence.devices_before
-    assert probe is not None
-    two = probe.model_copy(update={"devices": (*probe.devices, probe.devices[0])})
-    seen = cause.model_copy(update={"evidence": cause.evidence.model_copy(update={"devices_before": two})})
-    found = finding("single_device", replace(evidence, formals=(replace(one, facts=put(one.facts, cause=seen)),)))
-    assert (found.verdict, "the machine has 2 GPUs" in found.sentence) == (UNKNOWN, True)

@@ -8,7 +8,7 @@ from typing import Any
 from tests.protocol.document.clerk import instant
 from tests.protocol.document.course import Course
 
-from opd.protocol.explorer.device import WINDOW_SECONDS
+from opd.protocol.supervision.device import WINDOW_SECONDS
 
 GPU = "GPU-5d0c6a9e-7c1f-4a52-9a35-6f3b0f2f7e10"
 TRAINING_PID, JUDGE_PID = 4_100, 5_200

@@ -10,7 +10,7 @@ import pytest
 from opd.protocol.clock import Stopwatch, now
 from opd.protocol.explorer import aside
 from opd.protocol.explorer.desk import Question
-from opd.protocol.explorer.device import DeviceLock
+from opd.protocol.explorer.lock import DeviceLock
 from opd.protocol.explorer.proxy import Proxies, Proxy, pipelines
 from opd.protocol.explorer.snapshot import Snapshot, snapshot
 from opd.protocol.packages import catalogue

@@ -12,16 +12,26 @@ import pytest
 
 import opd
 from opd.protocol.attempts.verify import verify
+from opd.protocol.audit.assessing import assess
+from opd.protocol.audit.catalogue import checks
+from opd.protocol.audit.collection import collect
 from opd.protocol.sandbox.ladder import climb
 from opd.protocol.sandbox.view import Mount, View
 from opd.protocol.stages import formal as stage
 from opd.protocol.supervision.processes import command_of, numbers
 from opd.records.attempts import Replayed, Stage
+from opd.records.audits import Verdict as Found
 from opd.records.causes import Verdict
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.receipts import faults, is_sealed
 
 TRAINS = "python3 -I train.py\n"
+NVIDIA_SMI = """#!/bin/sh
+case $1 in
+  *compute*) grep -al takes-a-gpu /proc/[0-9]*/cmdline 2>/dev/null | sed 's|/proc/\\([0-9]*\\)/.*|GPU-b, \\1|';;
+  *) printf '0, GPU-a, 0, 0, 40\\n1, GPU-b, 90, 512, 300\\n';;
+esac
+"""
 
 
 def run(script: str) -> dict[str, str]:
@@ -60,6 +70,46 @@ def test_on_every_rung_the_same_checkpoints_come_of_it_and_the_receipt_says_whic
     prevented = {probe["name"] for probe in isolation["probes"] if probe["outcome"] == "prevented"}
     assert ("tcp" in prevented) is (name != "group")
     assert set(isolation["refused"]) == set()
+
+
+def test_what_the_device_did_is_recorded_and_vouched_for(toy: Any) -> None:
+    toy.submit(run(f"timeout 3 python3 -c 'while True: pass'\n{TRAINS}"))
+    toy.replay()
+    folder = toy.file("formal/attempt-001")
+    seconds = [json.loads(line) for line in (folder / "device.jsonl").read_text().splitlines()]
+    assert max(line["cpu_share"] for line in seconds) > 0.3, "the loop was seen"
+    assert {line["evaluating"] for line in seconds} == {False}
+    assert any("while True" in line for line in (folder / "processes.jsonl").read_text().splitlines())
+    assert verify(toy.attempt).holds
+    for name in ("device.jsonl", "processes.jsonl"):
+        whole = (folder / name).read_bytes()
+        (folder / name).chmod(0o644)
+        (folder / name).write_bytes(whole.replace(b"1", b"2", 1))
+        (folder / name).chmod(0o444)
+        wrong = [fault for one in verify(toy.attempt).folders for fault in one.faults]
+        assert len(wrong) == 1
+        assert wrong[0].startswith(f"formal/attempt-001/{name}: sha256 was ")
+        (folder / name).chmod(0o644)
+        (folder / name).write_bytes(whole)
+        (folder / name).chmod(0o444)
+    assert verify(toy.attempt).holds
+
+
+def test_a_second_gpu_that_a_formal_try_takes_is_confirmed_by_the_audit(
+    new_toy: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver, a small stand-in, names every process of the try on a GPU that is not the attempt's."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.write_text(NVIDIA_SMI)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    toy = new_toy()
+    toy.submit(run(f"{TRAINS}exec -a takes-a-gpu sleep 8\n"))
+    toy.replay()
+    found = assess("single_device", checks()["single_device"], collect(toy.attempt))
+    assert found.verdict is Found.CONFIRMED
+    assert "formal/attempt-001 used 1 GPU, and the task gives 0: GPU-b for " in found.sentence
 
 
 def test_run_sh_gets_the_five_variables_and_nothing_of_the_callers(toy: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,6 @@ from opd.protocol.audit.evidence import (
 from opd.protocol.audit.reading import Folder, Reading, is_file
 from opd.protocol.audit.states import states
 from opd.protocol.clock import now
-from opd.protocol.explorer.device import Second
 from opd.protocol.explorer.proxy import Proxy
 from opd.protocol.explorer.trajectory import ATIF, FOLDER
 from opd.protocol.inputs import INPUTS_LOCK, Inputs, measure
@@ -39,6 +38,7 @@ from opd.protocol.openings.opened import Line as Opening
 from opd.protocol.sandbox.probes import Isolation
 from opd.protocol.stages.formal import CHECKOUT, ORDER
 from opd.protocol.stages.submission import PATCH
+from opd.protocol.supervision.device import DEVICE, PROCESSES, Second
 from opd.records.attempts import Exploration, Final, Formal, Identity, RetryOrder, Stage, Submission, Validation
 from opd.records.causes import Ruling
 from opd.records.errors import AskedWrongly
@@ -113,8 +113,8 @@ def _exploration(folder: Folder, seen: Seen) -> ExploreTry:
         measured=tuple(_measured(folder)),
         asked=folder.lines("desk.jsonl", _asked),
         commands=folder.lines("commands.jsonl", _command),
-        started=folder.lines("processes.jsonl", _started),
-        seconds=folder.lines("device.jsonl", lambda _, value: folder.one(Second, value)),
+        started=folder.lines(PROCESSES, _started),
+        seconds=_seconds(folder),
         runs=folder.lines("runs.jsonl", lambda _, value: folder.one(Entry, _without(value, "kept"))),
         trajectory=_trajectory(folder),
     )
@@ -154,6 +154,10 @@ def _command(line: int, value: dict[str, Any]) -> Command:
 
 def _started(line: int, value: dict[str, Any]) -> Started:
     return Started(line=line, at=str(value["at"]), pid=int(value["pid"]), command=str(value["command"]))
+
+
+def _seconds(folder: Folder) -> Held[tuple[Second, ...]] | None:
+    return folder.lines(DEVICE, lambda _, value: folder.one(Second, value))
 
 
 def _trajectory(folder: Folder) -> Held[Trajectory] | None:
@@ -199,6 +203,8 @@ def _formal(folder: Folder, seen: Seen, output: str) -> FormalTry:
         opened=folder.settings(Opened, OPENED),
         openings=folder.lines(OPENED_FILES, lambda _, value: folder.one(Opening, value)),
         order=folder.settings(RetryOrder, ORDER),
+        started=folder.lines(PROCESSES, _started),
+        seconds=_seconds(folder),
         artifact_files=tuple(one for one in folder.files() if places and folder.relative(one).startswith(places)),
         claim=_claim(folder, output),
     )

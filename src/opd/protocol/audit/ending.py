@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from opd.protocol.audit.evidence import Evidence, ExploreTry
 from opd.protocol.audit.wording import seconds
-from opd.protocol.explorer.device import IDLE_SHARE, Second
 from opd.protocol.explorer.proxy import pipelines
+from opd.protocol.supervision.device import IDLE_SHARE, Second
 from opd.records.attempts import Explored
 from opd.records.audits import Pointer
 

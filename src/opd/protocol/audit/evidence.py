@@ -11,12 +11,12 @@ from typing import Any, Generic, TypeVar
 
 from opd.protocol.attempts.events import Event
 from opd.protocol.attempts.verify import Verification
-from opd.protocol.explorer.device import Second
 from opd.protocol.explorer.proxy import Proxy
 from opd.protocol.inputs import Inputs
 from opd.protocol.openings.opened import Line as Opening
 from opd.protocol.openings.opened import Opened
 from opd.protocol.sandbox.probes import Isolation
+from opd.protocol.supervision.device import Second
 from opd.records.attempts import Exploration, Final, Formal, Identity, RetryOrder, Submission, Validation
 from opd.records.audits import Coverage, Pointer
 from opd.records.causes import Ruling
@@ -80,7 +80,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A line of processes.jsonl: a process of the explorer's when it was first seen."""
+    """A line of processes.jsonl: a process of the try's program when it was first seen."""
 
     line: int
     at: str  # UTC
@@ -149,6 +149,8 @@ class FormalTry:
     opened: Held[Opened] | None
     openings: Held[tuple[Opening, ...]] | None
     order: Held[RetryOrder] | None
+    started: Held[tuple[Started, ...]] | None
+    seconds: Held[tuple[Second, ...]] | None  # None of a try of before there was such a record, too
     artifact_files: tuple[File, ...]  # of its checkpoints that count
     claim: Held[dict[str, Any]] | None  # what the candidate's own trainer says of its run: a claim
 

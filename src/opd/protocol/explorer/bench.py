@@ -19,9 +19,9 @@ from opd.protocol.clock import Deadline, Stopwatch
 from opd.protocol.explorer.adapters import Through, adapter_of
 from opd.protocol.explorer.designs import FOLDER, LIMIT_SECONDS, Designs
 from opd.protocol.explorer.desk import Answer, Desk, Question, Say
-from opd.protocol.explorer.device import DeviceLock
 from opd.protocol.explorer.handing_in import Candidate, HandingIn
 from opd.protocol.explorer.ledger import Ledger, text_of
+from opd.protocol.explorer.lock import DeviceLock
 from opd.protocol.explorer.notes import take_note
 from opd.protocol.explorer.outlook import Outlook, outlook, rank
 from opd.protocol.explorer.proxy import Proxies
@@ -38,7 +38,8 @@ from opd.protocol.programs import Judge, last_words
 from opd.protocol.sandbox.ladder import new_mark
 from opd.protocol.sandbox.layout import interpreter
 from opd.protocol.sandbox.view import Value
-from opd.protocol.supervision.processes import marked
+from opd.protocol.supervision.device import Recorder
+from opd.protocol.supervision.processes import Life, marked
 from opd.protocol.supervision.usage import Sample
 from opd.protocol.views import ENDPOINT
 from opd.records.errors import AnswerIsNo, AskedWrongly
@@ -135,14 +136,17 @@ class Bench:
         )
 
     def _ledger(self, folder: Path) -> Ledger:
-        return Ledger(
+        recorder = Recorder(
             folder,
-            budget=self.state / "budget.json",
-            evaluating=lambda: self.proxies.evaluating,
-            outlook=self._outlook,
-            living=lambda: marked(self.mark),
             gpus=self.machine.uuids,
+            living=self._living,
+            evaluating=lambda: self.proxies.evaluating,
         )
+        return Ledger(recorder, budget=self.state / "budget.json", outlook=self._outlook, living=self._living)
+
+    def _living(self) -> tuple[Life, ...]:
+        """What of the explorer's runs now."""
+        return marked(self.mark)
 
     def _through(self) -> Through:
         """How a harness reaches its model: by a relay that shows the endpoint's socket as a server of its own."""

@@ -1,27 +1,22 @@
-"""A line for each second of an exploration: what the device did, what ran, and what was left of the time.
+"""What each second of an exploration comes to: the idle time of its device, and what is left of its budget.
 
-device.jsonl       a `Second` each
-processes.jsonl    each process when it is first seen
-budget.json        shown to the explorer, renewed each second
+device.jsonl processes.jsonl    as `supervision.device` writes them
+budget.json                     shown to the explorer, renewed each second
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import NonNegativeFloat
 
 from opd.protocol.clock import now
-from opd.protocol.explorer.device import IDLE_SHARE, WINDOW_SECONDS, Gpus, Second
 from opd.protocol.explorer.outlook import Outlook
+from opd.protocol.supervision.device import IDLE_SHARE, WINDOW_SECONDS, Recorder
 from opd.protocol.supervision.processes import Life
 from opd.protocol.supervision.usage import Sample
-from opd.protocol.threads import beside
-from opd.records.files import note_lines
 from opd.records.settings import Settings
-
-_LOOK_SECONDS = 2.0  # between two looks at all processes
 
 
 class Budget(Settings):
@@ -42,31 +37,24 @@ class Ledger:
 
     def __init__(
         self,
-        folder: Path,
+        recorder: Recorder,
         *,
         budget: Path,
-        evaluating: Callable[[], bool],
         outlook: Callable[[], Outlook],
         living: Callable[[], tuple[Life, ...]],
-        gpus: Collection[str],
     ) -> None:
-        self._device, self._seen_file = folder / "device.jsonl", folder / "processes.jsonl"
+        self._recorder = recorder
         self._budget_file = budget
-        self._evaluating = evaluating
         self._outlook = outlook
         self._living = living
-        self._gpus = Gpus(gpus)
-        self._known: set[tuple[int, int]] = set()
-        self._before: Sample | None = None
-        self._looked = 0.0
         self._window: list[tuple[float, float]] = []  # seconds, and how busy the device was in them
         self.idle_seconds = 0.0
         self._renew_budget()
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Inside, the driver is asked once a second, by a thread: an answer takes longer than a tick may."""
-        with beside(self._gpus.watch, name="gpus"):
+        """Inside, each second is recorded."""
+        with self._recorder.open():
             yield
         self._close_window()
 
@@ -89,26 +77,11 @@ class Ledger:
 
     def add(self, sample: Sample) -> None:
         """One more look of the supervisor."""
-        before, self._before = self._before, sample
-        seconds = sample.active_seconds - (before.active_seconds if before else 0.0)
-        used = sample.cpu_seconds - (before.cpu_seconds if before else 0.0)
-        at = now()
-        second = Second(
-            monotonic=at.monotonic,
-            utc=at.utc,
-            processes=sample.processes,
-            cpu_share=round(max(0.0, used) / seconds, 3) if seconds > 0 else 0.0,
-            evaluating=self._evaluating(),
-            gpus=self._gpus.now,
-        )
+        second, seconds = self._recorder.add(sample)
         self._window.append((seconds, second.busy_share))
         if sum(length for length, _ in self._window) >= WINDOW_SECONDS:
             self._close_window()
-        note_lines(self._device, [second.resolved()])
         self._renew_budget()
-        if at.monotonic - self._looked >= _LOOK_SECONDS:
-            self._looked = at.monotonic
-            self._note_new(at.utc)
 
     def _close_window(self) -> None:
         length = sum(seconds for seconds, _ in self._window)
@@ -121,12 +94,6 @@ class Ledger:
         renewed = self._budget_file.with_name(f".{self._budget_file.name}")
         renewed.write_text(f"{text_of(self.budget)}\n", encoding="utf-8")
         renewed.replace(self._budget_file)  # whole for whoever reads it; it need not outlive a power cut
-
-    def _note_new(self, utc: str) -> None:
-        new = [life for life in self._living() if (life.pid, life.start_ticks) not in self._known]
-        self._known |= {(life.pid, life.start_ticks) for life in new}
-        if new:
-            note_lines(self._seen_file, [{"at": utc, **life.resolved()} for life in new])
 
 
 def text_of(budget: Budget) -> str:

@@ -23,7 +23,7 @@ from opd.protocol.clock import Stopwatch
 from opd.protocol.explorer.aside import aside
 from opd.protocol.explorer.claims import FOLDER, Claims, Training, claims
 from opd.protocol.explorer.desk import Question, Say
-from opd.protocol.explorer.device import DeviceLock, DeviceTaken
+from opd.protocol.explorer.lock import DeviceLock, DeviceTaken
 from opd.protocol.explorer.snapshot import PATCH, Snapshot, Workspace, no_snapshot
 from opd.protocol.explorer.taking import take_over
 from opd.protocol.measures import read_score

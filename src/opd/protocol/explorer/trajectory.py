@@ -13,9 +13,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from opd.protocol.explorer.adapters import Adapter, Sources
-from opd.protocol.explorer.device import Second
 from opd.protocol.explorer.draft import Draft, OpenStep, Room
 from opd.protocol.explorer.native import Line, Times, lines, moment
+from opd.protocol.supervision.device import Second
 from opd.records.attempts import Identity
 from opd.records.errors import AskedWrongly
 from opd.records.files import PARTIAL

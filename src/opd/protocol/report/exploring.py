@@ -17,7 +17,7 @@ from opd.protocol.report.saying import DEVICE, Said, Window, Words, messages, no
 from opd.protocol.report.sources import Fact, Sources
 from opd.protocol.report.trainings import Training, training_of, unmeasured
 
-_IDLE_SHARE = 0.05  # of a second, as `explorer.device` has it
+_IDLE_SHARE = 0.05  # of a second, as `supervision.device` has it
 _SHORTEST_STRETCH_SECONDS = 5.0  # of idle time that is shown: the window of the ledger
 
 

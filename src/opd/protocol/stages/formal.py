@@ -7,6 +7,7 @@
         checkpoints/         what it wrote there
       stdout.log stderr.log  what it printed: for people, nothing is decided by it
       opened-files.jsonl     which files it really opened, where the kernel tells
+      device.jsonl           what the device did, second by second; processes.jsonl what ran meanwhile
       outcome.json
 
 Nothing of exploration but the patch is to be had here, and nothing of an earlier try.
@@ -35,6 +36,8 @@ from opd.protocol.patches.patch import checkout
 from opd.protocol.phases import WORKSPACE
 from opd.protocol.sandbox.ladder import new_mark
 from opd.protocol.stages.submission import PATCH
+from opd.protocol.supervision.device import Recorder
+from opd.protocol.supervision.processes import marked
 from opd.protocol.supervision.supervise import Ended, supervise
 from opd.protocol.supervision.usage import Sample, Watch
 from opd.protocol.views import candidate_view
@@ -134,15 +137,18 @@ class _Replay:
         mark = new_mark()
         this.say("started", mark=mark)
 
-        def tick(_: Sample) -> None:
+        recorder = Recorder(this.folder, gpus=self._machine.uuids, living=lambda: marked(mark))
+
+        def tick(sample: Sample) -> None:
             this.beat()
+            recorder.add(sample)
 
         launch = self._machine.rung.command(view, RUN, mark=mark)
         places = declared_places(
             self._contract, self._inputs, view,
             attempt=self._attempt.folder, checkout=self._checkout, output=self._output_place,
         )  # fmt: skip
-        with recording(this.folder, places, mark=mark) as seen:
+        with recorder.open(), recording(this.folder, places, mark=mark) as seen:
             ended = supervise(
                 replace(launch, argv=tuple(seen.wrapped(launch.argv))),
                 deadline=Deadline(this.watch, seconds=this.watch.active_seconds + budgets.formal_seconds),
