@@ -13,7 +13,7 @@ that are replaced, never changed: the frame is drawn from another thread.
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Self, TextIO, TypedDict, Unpack
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -24,36 +24,43 @@ from rich.text import Text
 from opd.records.metrics import StepMetrics
 from opd.records.scores import Sample
 from opd.view.terminal.gauges import sparkline
+from opd.view.terminal.pace import RECENT, Pace
 from opd.view.terminal.terminal import Screen
 from opd.view.words import UNDEFINED, clock, number, percent, small
 
-_RECENT = 20  # steps or batches: long enough to be calm, short enough to follow a change of length
 _TREND_COLUMNS = 28
 _BAR_COLUMNS = 36
 _ALARMING_CUT = 0.1  # a tenth of the rollouts cut short already biases what is learned
 
 
-class TrainBoard:
-    """A live board for a training run: `with TrainBoard(total_steps=120) as board: board.step(metrics)`.
+class Showing(TypedDict, total=False):
+    """Where and how a board is shown: what a call leaves out is as on a person's terminal."""
 
-    `seconds_left` says what the run's wall clock leaves; None: there is none.
-    """
+    quiet: bool
+    stream: TextIO | None
+    """In the place of standard error; no notebook is then looked for."""
+    seconds_between_lines: float
+    """On a pipe, at least."""
+    now: Callable[[], float]
+    """Seconds, of a clock that only rises."""
+
+
+class _Board:
+    """What both boards are: a pace, and a screen that shows what `draw` and `line` say at the moment."""
 
     def __init__(
         self,
         *,
-        total_steps: int,
+        total: int,
+        title: str,
+        limit: Callable[[], float | None] = lambda: None,
         quiet: bool = False,
-        title: str = "opd train",
         stream: TextIO | None = None,
         seconds_between_lines: float = 10.0,
         now: Callable[[], float] = time.monotonic,
-        seconds_left: Callable[[], float | None] = lambda: None,
     ) -> None:
-        self._pace = _Pace(total=total_steps, now=now, limit=seconds_left)
         self._title = title
-        self._recent: tuple[StepMetrics, ...] = ()
-        self._kl: tuple[float, ...] = ()
+        self._pace = Pace(total=total, now=now, limit=limit)
         self._screen = Screen(
             draw=self.draw,
             line=self.line,
@@ -72,22 +79,49 @@ class TrainBoard:
     ) -> None:
         self._screen.__exit__(kind, error, trace)
 
-    def step(self, metrics: StepMetrics) -> None:
-        """Shows the step that just ended; after a resume the first one seen may have any number."""
-        if not self._recent:
-            self._pace.start_at(metrics.step - 1)
-        self._recent = (*self._recent, metrics)[-_RECENT:]
-        self._kl = (*self._kl, metrics.kl)
-        self._pace.reached(metrics.step, work=1)
-        self._screen.changed(last=metrics.step >= self._pace.total)
-
     def say(self, message: str) -> None:
-        """A line about what isn't a step; it stays above the frame."""
+        """A line about what isn't progress; it stays above the frame."""
         self._screen.say(message)
 
     def tell(self, message: str) -> None:
         """A line before there is a frame; it stays."""
         self._screen.tell(message)
+
+    def draw(self) -> RenderableType:
+        """The whole frame, at most 80 columns wide."""
+        raise NotImplementedError
+
+    def line(self) -> str:
+        """The same on one line, for a pipe."""
+        raise NotImplementedError
+
+
+class TrainBoard(_Board):
+    """A live board for a training run: `with TrainBoard(total_steps=120) as board: board.step(metrics)`.
+
+    `seconds_left` says what the run's wall clock leaves; None: there is none.
+    """
+
+    def __init__(
+        self,
+        *,
+        total_steps: int,
+        title: str = "opd train",
+        seconds_left: Callable[[], float | None] = lambda: None,
+        **showing: Unpack[Showing],
+    ) -> None:
+        super().__init__(total=total_steps, title=title, limit=seconds_left, **showing)
+        self._recent: tuple[StepMetrics, ...] = ()
+        self._kl: tuple[float, ...] = ()
+
+    def step(self, metrics: StepMetrics) -> None:
+        """Shows the step that just ended; after a resume the first one seen may have any number."""
+        if not self._recent:
+            self._pace.start_at(metrics.step - 1)
+        self._recent = (*self._recent, metrics)[-RECENT:]
+        self._kl = (*self._kl, metrics.kl)
+        self._pace.reached(metrics.step, work=1)
+        self._screen.changed(last=metrics.step >= self._pace.total)
 
     def draw(self) -> RenderableType:
         """The whole frame, at most 80 columns wide."""
@@ -132,39 +166,12 @@ class TrainBoard:
         return ", ".join(f"{name} {small(seconds)}" for name, seconds in spent.items())
 
 
-class EvaluateBoard:
+class EvaluateBoard(_Board):
     """A live board for an evaluation: `with EvaluateBoard(total=2000) as board: board.add(samples)`."""
 
-    def __init__(
-        self,
-        *,
-        total: int,
-        quiet: bool = False,
-        title: str = "opd evaluate",
-        stream: TextIO | None = None,
-        seconds_between_lines: float = 10.0,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._pace = _Pace(total=total, now=now)
-        self._title = title
+    def __init__(self, *, total: int, title: str = "opd evaluate", **showing: Unpack[Showing]) -> None:
+        super().__init__(total=total, title=title, **showing)
         self._done = self._settled = self._correct = self._cut_short = self._tokens = 0
-        self._screen = Screen(
-            draw=self.draw,
-            line=self.line,
-            quiet=quiet,
-            stream=stream,
-            seconds_between_lines=seconds_between_lines,
-            clock=now,
-        )
-
-    def __enter__(self) -> Self:
-        self._screen.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._screen.__exit__(kind, error, trace)
 
     def add(self, samples: Sequence[Sample], *, found: bool = False) -> None:
         """Counts graded samples; those `found` on disk, from an earlier call, say nothing about the speed."""
@@ -181,10 +188,6 @@ class EvaluateBoard:
         else:
             self._pace.reached(self._done, work=tokens)
         self._screen.changed(last=self._done >= self._pace.total)
-
-    def say(self, message: str) -> None:
-        """A line about what isn't a sample; it stays above the frame."""
-        self._screen.say(message)
 
     def draw(self) -> RenderableType:
         """The whole frame, at most 80 columns wide."""
@@ -218,59 +221,7 @@ class EvaluateBoard:
         return self._correct / self._settled if self._settled else None
 
 
-class _Pace:
-    """How far a run has come and how long the rest takes at the pace of its last steps."""
-
-    def __init__(
-        self, *, total: int, now: Callable[[], float], limit: Callable[[], float | None] = lambda: None
-    ) -> None:
-        self.total = total
-        self._limit = limit
-        self.done = 0
-        self._now = now
-        self._began = now()
-        self._marks: tuple[tuple[float, int, int], ...] = ((self._began, 0, 0),)  # when, how far, work so far
-
-    def start_at(self, done: int) -> None:
-        """So much was done by an earlier call: it counts, and says nothing about the pace."""
-        self.done = done
-        self._marks = ((self._began, done, 0),)
-
-    def reached(self, done: int, *, work: int) -> None:
-        """So much is done, with this much work since the last mark."""
-        self.done = done
-        self._marks = (*self._marks, (self._now(), done, self._marks[-1][2] + work))[-_RECENT - 1 :]
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the board was made."""
-        return self._now() - self._began
-
-    @property
-    def work_per_second(self) -> float:
-        """Over the last marks; 0 before the second."""
-        (since, _, before), (until, _, after) = self._marks[0], self._marks[-1]
-        return (after - before) / (until - since) if until > since else 0.0
-
-    @property
-    def left_in_words(self) -> str:
-        """`about 0:19 left`, `at most 0:19 left` by the wall clock, or that this is not known yet."""
-        if self.done >= self.total:
-            return f"done in {clock(self.elapsed)}"
-        by_pace, by_limit = self._left_at_this_pace(), self._limit()
-        if by_limit is not None and (by_pace is None or by_limit < by_pace):
-            return f"at most {clock(by_limit)} left"
-        return "time left unknown" if by_pace is None else f"about {clock(by_pace)} left"
-
-    def _left_at_this_pace(self) -> float | None:
-        """Seconds; None before the second mark."""
-        (since, before, _), (until, after, _) = self._marks[0], self._marks[-1]
-        if after <= before or until <= since:
-            return None
-        return (until - since) / (after - before) * (self.total - after) - (self._now() - until)
-
-
-def _head(title: str, pace: _Pace, *, unit: str) -> tuple[RenderableType, ...]:
+def _head(title: str, pace: Pace, *, unit: str) -> tuple[RenderableType, ...]:
     """The title, the bar and the count; under it the time."""
     share = pace.done / pace.total if pace.total else 1.0
     top = Table.grid(padding=(0, 2, 0, 0))

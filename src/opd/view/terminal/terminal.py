@@ -1,6 +1,7 @@
-"""Where a board is drawn: live on a terminal, as plain lines on a pipe, or nowhere.
+"""Where a board is drawn: live on a terminal or in a notebook, as plain lines on a pipe, or nowhere.
 
     terminal        one frame, redrawn in place twice a second; the last frame stays
+    notebook        the same frame as a block under the cell, once a second
     pipe or file    a line now and then, without control characters
     quiet           nothing
 
@@ -21,6 +22,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from opd.view.terminal.notebook import Block, in_notebook
+
 REDRAWS_PER_SECOND = 2  # enough to see that it lives; each redraw takes some milliseconds from the run
 
 
@@ -28,6 +31,7 @@ class Display(StrEnum):
     """How much a stream can show."""
 
     LIVE = "live"
+    NOTEBOOK = "notebook"
     LINES = "lines"
     NOTHING = "nothing"
 
@@ -95,17 +99,22 @@ class Screen:
         self._printed_at: float | None = None
         self._unprinted = False
         self._stream = Unbreakable(stream or sys.stderr)
-        self.display = Display.NOTHING if quiet else display_of(self._stream)
+        self.display = Display.NOTHING if quiet else _display(self._stream, given=stream is not None)
         self._live = self._make_live(draw) if self.display is Display.LIVE else None
+        self._block = Block(draw) if self.display is Display.NOTEBOOK else None
 
     @property
     def ascii_only(self) -> bool:
-        """Whether the stream can't take block characters."""
-        return not self._stream.encoding.lower().replace("-", "").startswith("utf")
+        """Whether the stream can't take block characters; a notebook can."""
+        return self.display is not Display.NOTEBOOK and not self._stream.encoding.lower().replace("-", "").startswith(
+            "utf"
+        )
 
     def __enter__(self) -> Self:
         if self._live:
             self._live.start(refresh=True)
+        elif self._block:
+            self._block.start()
         return self
 
     def __exit__(
@@ -114,6 +123,8 @@ class Screen:
         """The terminal is as it was, whatever ended the block; the last state stays readable."""
         if self._live:
             self._live.stop()
+        elif self._block:
+            self._block.stop()
         elif self._unprinted:
             self._print()
 
@@ -130,13 +141,17 @@ class Screen:
         """One line that stays: above the frame, or between the others."""
         if self._live:
             self._live.console.print(Text(message))
+        elif self._block:
+            self._block.say(message)
         elif self.display is Display.LINES:
             self._stream.write(message + "\n")
             self._stream.flush()
 
     def tell(self, message: str) -> None:
         """One line before the frame is there, in any way of showing but none."""
-        if self.display is not Display.NOTHING:
+        if self._block:
+            self._block.say(message)
+        elif self.display is not Display.NOTHING:
             self._stream.write(message + "\n")
             self._stream.flush()
 
@@ -158,9 +173,17 @@ class Screen:
         )
 
 
+def _display(stream: io.TextIOBase, *, given: bool) -> Display:
+    return Display.NOTEBOOK if not given and in_notebook() else display_of(stream)
+
+
 def display_of(stream: io.TextIOBase) -> Display:
-    """A terminal that can move its cursor is drawn on; anything else gets lines."""
+    """A terminal that can move its cursor is drawn on; anything else gets lines.
+
+    A program that a notebook's cell starts with `!` is given a terminal, of which the notebook shows the text alone.
+    """
     capable = os.environ.get("TERM", "") not in {"", "dumb", "unknown"} or sys.platform == "win32"
+    capable = capable and "JPY_PARENT_PID" not in os.environ
     return Display.LIVE if stream.isatty() and capable else Display.LINES
 
 
