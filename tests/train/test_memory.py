@@ -1,14 +1,18 @@
 """The memory of a run, by part: against what was worked out by hand, and against what torch really holds."""
 
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.profiler import ProfilerActivity, profile
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from opd.models.load import load_model
+from opd.models.head import backward_in_chunks, head_logp
+from opd.models.load import LanguageModel, load_model
 from opd.train.memory import (
     GIB,
     Found,
@@ -175,6 +179,57 @@ def test_a_divergence_holds_more_of_a_chunk_than_an_objective_of_tokens(make_rec
 
     assert chunk("k2") == 3 * 4 * 72 * 320
     assert chunk("reverse_kl") == 10 * 4 * 72 * 320
+
+
+def head_peak(device: str, dtype: torch.dtype, *, rows: int, hidden: int, chunk: int) -> int:
+    """Bytes beyond what was there, at the worst moment of three chunks through the head and back."""
+    head = torch.nn.Linear(hidden, rows, bias=False, dtype=dtype, device=device)
+    module = SimpleNamespace(get_output_embeddings=lambda: head)
+    model = LanguageModel(module=module, tokenizer=None, path=Path("head"), vocabulary=rows, stop_ids=frozenset())
+    hidden_NH = torch.randn(3 * chunk, hidden, dtype=dtype, device=device).requires_grad_() * 1
+    ids_N = torch.arange(3 * chunk, device=device)
+    gradient_RH = torch.zeros(rows, hidden, dtype=torch.promote_types(dtype, torch.float32), device=device)
+
+    def value_of(hidden_CH: torch.Tensor, at: slice) -> torch.Tensor:
+        return head_logp(model, hidden_CH, ids_N[at], gradient_RH=gradient_RH).sum()
+
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        backward_in_chunks(value_of, hidden_NH, chunk_tokens=chunk)
+        return torch.cuda.max_memory_allocated() - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        backward_in_chunks(value_of, hidden_NH, chunk_tokens=chunk)
+    events = [one for one in seen.profiler.kineto_results.events() if one.name() == "[memory]"]
+    return max(accumulate(one.nbytes() for one in events))
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype"),
+    [
+        ("cpu", "float32"),
+        ("cpu", "bfloat16"),
+        ("cpu", "float64"),
+        pytest.param("cuda", "float32", marks=pytest.mark.gpu),
+        pytest.param("cuda", "bfloat16", marks=pytest.mark.gpu),
+    ],
+)
+@pytest.mark.parametrize(("hidden", "chunk"), [(64, 64), (512, 16)])
+def test_the_head_is_planned_as_its_chunks_allocate(
+    make_recipe, device: str, dtype: str, hidden: int, chunk: int
+) -> None:
+    """No second matrix of its gradient stands beside the masters', but on a CPU in bfloat16."""
+    shape = Shape(
+        layers=1, hidden=hidden, inner=64, heads=4, kv_heads=4, head_size=16, rows=8_192, context_tokens=512
+    )
+    load = Load(sequence_tokens=64, sequences=3, sampled_at_once=3, micro_batch_tokens=192, chunk_tokens=chunk)
+    known = Found(folder=None, fault=None, parameters=1, shape=shape)
+    recipe = make_recipe(f"student.dtype={dtype}")
+    parts = memory_parts(recipe, load, device=device, student=known, teacher=known)
+    names = ("logits of a chunk", "head's gradient of a chunk")
+    planned = sum(part.bytes for part in parts if part.phase == "update" and part.name in names)
+    measured = head_peak(device, getattr(torch, dtype), rows=8_192, hidden=hidden, chunk=chunk)
+    assert measured < planned < (2.5 if device == "cuda" else 1.6) * measured
 
 
 def test_phases_follow_each_other_and_only_the_largest_counts() -> None:

@@ -31,7 +31,7 @@ from opd.train.recipe import ModelSettings, Recipe
 GIB = 1 << 30
 SLACK = {"cuda": 1.03, "cpu": 1.15}  # holes between blocks; a process gives less back than CUDA's pool
 CONTEXT_BYTES = {"cuda": int(2.5 * GIB), "cpu": int(0.6 * GIB)}  # CUDA's context and workspace; the libraries' code
-HEAD_MATRICES = {True: 10, False: 3}  # float32 [chunk, vocabulary] at once: of a divergence, of a token objective
+HEAD_MATRICES = {True: 10, False: 3}  # [chunk, vocabulary] at once, 4 bytes or more: divergence, token objective
 LOGIT_BYTES = 24  # of sampling: log-probability and probability in float32, and its running sum twice in float64
 WIDTHS = {"float32": 4, "bfloat16": 2, "float64": 8}  # bytes of a number
 
@@ -129,7 +129,7 @@ def memory_parts(recipe: Recipe, load: Load, *, device: str, student: Found, tea
         matrices = HEAD_MATRICES[isinstance(recipe.objective, Divergence)]
         keeps = device == "cuda" and recipe.machine.engine != "plain"
         parts += _sampling(student.shape, load, width=width, keeps=keeps)
-        parts += _updating(recipe, student.shape, load, matrices=matrices)
+        parts += _updating(recipe, student.shape, load, matrices=matrices, device=device)
     if teacher.shape is not None:
         parts += _scoring(teacher.shape, load, width=teacher_width)
     return parts
@@ -233,25 +233,27 @@ def _sampling(shape: Shape, load: Load, *, width: int, keeps: bool) -> list[Part
 
 def _scoring(shape: Shape, load: Load, *, width: int) -> list[Part]:
     passing = load.micro_batch_tokens * (3 * shape.inner + 6 * shape.hidden) * width
-    head = load.chunk_tokens * shape.rows * 4 * HEAD_MATRICES[False]
+    head = load.chunk_tokens * shape.rows * max(4, width) * HEAD_MATRICES[False]
     return [
         Part(name="forward pass of a micro-batch", bytes=passing, phase="score"),
         Part(name="logits of a chunk", bytes=head, phase="score"),
     ]
 
 
-def _updating(recipe: Recipe, shape: Shape, load: Load, *, matrices: int) -> list[Part]:
+def _updating(recipe: Recipe, shape: Shape, load: Load, *, matrices: int, device: str) -> list[Part]:
     width = WIDTHS[recipe.student.dtype]
     layer = layer_bytes(shape, width=width)
     # computed again: the input of each layer, and one layer whole
     layers = shape.layers * width * shape.hidden + layer if recipe.machine.recompute_layers else shape.layers * layer
     kept = load.micro_batch_tokens * (layers + 3 * width * shape.hidden)
     passing = load.micro_batch_tokens * 4 * (shape.inner + shape.hidden) * width  # gradients of the layer at hand
+    logits = load.chunk_tokens * shape.rows * max(4, width) * matrices
     parts = [
         Part(name="activations of a micro-batch", bytes=kept + passing, phase="update"),
-        Part(name="logits of a chunk", bytes=load.chunk_tokens * shape.rows * 4 * matrices, phase="update"),
+        Part(name="logits of a chunk", bytes=logits, phase="update"),
     ]
-    if recipe.lora is None:
-        # the sum so far and that of the chunk at hand
-        parts.append(Part(name="gradient of the head", bytes=2 * shape.rows * shape.hidden * width, phase="update"))
+    if recipe.lora is None and device == "cpu" and width < 4:
+        # a chunk's product, and its float32 copy on the way; elsewhere it is added in place (`models/head.py`)
+        size = shape.rows * shape.hidden * (width + 4)
+        parts.append(Part(name="head's gradient of a chunk", bytes=size, phase="update"))
     return parts
