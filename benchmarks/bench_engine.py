@@ -17,9 +17,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
+from opd.models.engine.persistent import fit
+from opd.models.engine.persistent.steps import PersistentSteps
+from opd.models.engine.requests import Request
 from opd.models.engine.room import Room, Size
 from opd.models.engine.sampler import EngineSampler, ways
 from opd.models.interfaces import Sampling
@@ -113,58 +117,92 @@ def synchronise() -> None:
 
 
 def decode(model: LanguageModel, rate: float, say: Callable[..., None], *, small: bool) -> None:
-    """The steps of a window, with all rows at one context length."""
+    """The steps of a window, with all rows at one context length; up to 8 rows by the persistent kernel too."""
     module = model.module
     weight_bytes = 2 * (
         sum(one.numel() for one in module.parameters()) - module.get_input_embeddings().weight.numel()
     )
+    without = fit.misfit(model)
+    if without:
+        say("persistent", skipped=without)
     for rows in (1, 8) if small else BATCHES:
         for context in (64,) if small else CONTEXTS:
             steps = 4 if small else 32
-            sampling = Sampling(limit_tokens=4 * steps)
-            pages = -(-(context + 4 * steps) // 64)
-            size = Size(
-                rows=rows,
-                sequence_tokens=64 * pages,
-                page_tokens=64,
-                pages=rows * pages,
-                window=steps,
-                in_order=False,
-            )
-            room = Room.of(model, sampling, size)
-            milliseconds = 1e3 * window_seconds(room, rows, context, steps) / steps
-            floor = 1e3 * (weight_bytes + rows * context * 2 * room.shape.token_numbers) / rate
-            say(
-                "decode",
-                rows=rows,
-                context=context,
-                ms_a_token=round(milliseconds, 4),
-                times_floor=round(milliseconds / floor, 2),
-                tokens_a_second=round(1e3 * rows / milliseconds),
-            )
-            del room
-            if CUDA:
-                torch.cuda.empty_cache()
+            for path in ("graphs",) if without or rows > fit.ROWS else ("graphs", "persistent"):
+                page_tokens = 64 if without else fit.PAGE_TOKENS
+                pages = -(-(context + 4 * steps) // page_tokens)
+                size = Size(
+                    rows=rows,
+                    sequence_tokens=page_tokens * pages,
+                    page_tokens=page_tokens,
+                    pages=rows * pages,
+                    window=steps,
+                    in_order=False,
+                )
+                room = Room.of(model, Sampling(limit_tokens=4 * steps), size)
+                milliseconds = 1e3 * window_seconds(room, path, rows, context, steps) / steps
+                floor = 1e3 * (weight_bytes + rows * context * 2 * room.shape.token_numbers) / rate
+                say(
+                    "decode",
+                    path=path,
+                    rows=rows,
+                    context=context,
+                    ms_a_token=round(milliseconds, 4),
+                    times_floor=round(milliseconds / floor, 2),
+                    tokens_a_second=round(1e3 * rows / milliseconds),
+                )
+                del room
+                if CUDA:
+                    torch.cuda.empty_cache()
+    if not without:
+        laying_out(model, say)
 
 
-def window_seconds(room: Room, rows: int, context: int, steps: int) -> float:
+def window_seconds(room: Room, path: str, rows: int, context: int, steps: int) -> float:
     """Median time of a window of steps from this context on."""
-    board, (_, step) = room.board, ways(room)
+    board = room.board
     pages = torch.randperm(room.size.pages, device=DEVICE).view(rows, -1)
     board.table_BM.copy_(pages)
     board.uniform_BW.uniform_()
     for pool in (*room.pools.keys, *room.pools.values):
         pool.normal_()
+    run = steps_of_graphs(room, rows, context) if path == "graphs" else steps_of_kernel(room, pages.tolist(), context)
 
     def window() -> None:
         board.position_B.fill_(context)
         board.left_B.fill_(1 << 20)
         board.active_B.fill_(True)
         board.tick.zero_()
+        run(steps)
+
+    return median_seconds(window, times=5)
+
+
+def steps_of_graphs(room: Room, rows: int, context: int) -> Callable[[int], None]:
+    """So many steps of these rows, one after the other."""
+    _, step = ways(room)
+
+    def run(steps: int) -> None:
         for _ in range(steps):
             step(rows, context + steps)
 
-    return median_seconds(window, times=5)
+    return run
+
+
+def steps_of_kernel(room: Room, pages: list[list[int]], context: int) -> Callable[[int], None]:
+    """So many steps of a row for each list of pages, in one launch."""
+    kernel, noise = PersistentSteps(room), np.zeros(1)
+    running = [Request(name="", prompt_ids=(0,) * (context + 1), uniforms_T=noise, pages=one) for one in pages]
+    return lambda steps: kernel.run(running, steps)
+
+
+def laying_out(model: LanguageModel, say: Callable[..., None]) -> None:
+    """What an update costs the persistent kernel: its copy of the weights, anew."""
+    size = Size(rows=8, sequence_tokens=1_024, page_tokens=fit.PAGE_TOKENS, pages=64, window=1, in_order=False)
+    room = Room.of(model, Sampling(limit_tokens=1), size)
+    kernel = PersistentSteps(room)
+    seconds = median_seconds(kernel.lay_out, times=5)
+    say("layout", ms=round(1e3 * seconds, 3))
 
 
 def prompts(count: int, tokens: int, vocabulary: int) -> list[Prompt]:
@@ -248,9 +286,9 @@ def with_vllm(model: LanguageModel, say: Callable[..., None]) -> None:
 def print_table(lines: list[dict[str, Any]]) -> None:
     """Decode, a line each."""
     if lines:
-        print(f"\n{'rows':>5} {'context':>8} {'ms a token':>11} {'x floor':>8} {'tokens/s':>9}")
+        print(f"\n{'path':>10} {'rows':>5} {'context':>8} {'ms a token':>11} {'x floor':>8} {'tokens/s':>9}")
     for line in lines:
-        print(f"{line['rows']:5} {line['context']:8} {line['ms_a_token']:11.3f} {line['times_floor']:8.2f} "
+        print(f"{line['path']:>10} {line['rows']:5} {line['context']:8} {line['ms_a_token']:11.3f} {line['times_floor']:8.2f} "
               f"{line['tokens_a_second']:9,}")  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def planned(monkeypatch):
     """`planned(gate=tile)`: every number of rows has this plan."""
 
     def use(**choices) -> None:
-        keys = KeysTile(splits=4, least_pages=1, tokens=16)
+        keys = KeysTile(splits=4, least_tokens=32, tokens=16)
         kept = {"qkv": SMALL, "out": SLICED, "gate": SMALL, "down": SLICED, "head": replace(SMALL, outputs=64)}
         monkeypatch.setattr(plan, "PLANS", {1 << 20: Plan(**({"keys": keys} | kept | choices))})
 
@@ -83,7 +83,7 @@ def test_a_row_of_a_product_does_not_depend_on_the_others(planned):
 @pytest.mark.parametrize("splits", [1, 4])
 def test_attention_is_that_of_torch_and_leaves_the_same_cache(normed, splits, planned):
     """Without a cached key, with one page to the last token, beyond it, and with all pages full."""
-    planned(keys=KeysTile(splits=splits, least_pages=1, tokens=16))
+    planned(keys=KeysTile(splits=splits, least_tokens=32, tokens=16))
     key_heads, group, head_size, page_tokens, pages_each = 2, 3, 32, 32, 6
     position_RT = torch.tensor([[0], [31], [32], [40], [95]], device=DEVICE)
     order = torch.randperm(5 * pages_each, generator=torch.Generator().manual_seed(4))

@@ -8,6 +8,7 @@ Between two looks at the board the host does nothing but start steps, so a devic
 window. Its state is that of the requests; pages and board can be dropped at any time and are made anew from them.
 """
 
+import warnings
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -15,6 +16,8 @@ import torch
 
 from opd.models.engine.board import BROKEN, NONE
 from opd.models.engine.operations import Operations
+from opd.models.engine.persistent.program import LaunchFailed
+from opd.models.engine.persistent.steps import PersistentSteps
 from opd.models.engine.prefill import Span, prefill
 from opd.models.engine.requests import Request, State
 from opd.models.engine.room import Room
@@ -26,11 +29,20 @@ class Engine:
     """Draws tokens for many requests at once, in one room."""
 
     def __init__(
-        self, room: Room, ops: Operations, step: Step, *, chunk_tokens: int, stop_ids: frozenset[int]
+        self,
+        room: Room,
+        ops: Operations,
+        step: Step,
+        *,
+        chunk_tokens: int,
+        stop_ids: frozenset[int],
+        persistent: PersistentSteps | None = None,
     ) -> None:
+        """`persistent` does the windows that it takes, `step` all others."""
         self._room = room
         self._ops = ops
         self._step = step
+        self._persistent = persistent
         self._chunk_tokens = chunk_tokens
         self._stop_ids = stop_ids
         self._window = room.size.window
@@ -52,6 +64,11 @@ class Engine:
         for request in requests:
             self._schedule.cancel(request)
 
+    def begin(self) -> None:
+        """A call begins; the weights may be others than in the last one."""
+        if self._persistent is not None:
+            self._persistent.begin()
+
     def forget(self) -> None:
         """Nothing that was computed is kept: the weights have changed. What ran starts again from its tokens."""
         self._schedule.preempt_all()
@@ -63,18 +80,39 @@ class Engine:
         """
         moves, entries = self._schedule.turn()
         self._room.pools.copy(moves)
-        self._cache(entries)
+        if entries:
+            self._pages_as_rows()
+            self._cache(entries)
         running = self._schedule.running
         if not running:
             return
         self._write(running)
         times = min(self._window, max(request.left_tokens for request in running))
-        longest = max(request.tokens for request in running)
-        most = max(request.most_tokens for request in running) - 1  # what is drawn last is never stored
-        for tick in range(times):
-            self._step(len(running), min(longest + tick, most))
+        if not self._run_persistent(running, times):
+            self._pages_as_rows()
+            longest = max(request.tokens for request in running)
+            most = max(request.most_tokens for request in running) - 1  # what is drawn last is never stored
+            for tick in range(times):
+                self._step(len(running), min(longest + tick, most))
         self.steps += times
         self._read(running, times)
+
+    def _run_persistent(self, running: Sequence[Request], times: int) -> bool:
+        """Whether the persistent kernel did the window; where it can't be started it is not asked again."""
+        if self._persistent is None or not self._persistent.takes(running):
+            return False
+        try:
+            self._persistent.run(running, times)
+        except LaunchFailed as error:
+            warnings.warn(f"the persistent kernel can't be started ({error}); graphs go on", stacklevel=2)
+            self._pages_as_rows()
+            self._persistent = None
+            return False
+        return True
+
+    def _pages_as_rows(self) -> None:
+        if self._persistent is not None:
+            self._persistent.put_back(self._schedule.running)
 
     def _cache(self, entries: Sequence[Entry]) -> None:
         """Who entered has keys and values of all tokens but the newest; siblings' copies wait for the siblings."""

@@ -23,7 +23,10 @@ from opd.models.engine.shape import Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pools:
-    """The memory: for each layer a pool of keys and one of values, [P, K, S, D] each, the last page nobody's."""
+    """The memory: for each layer a pool of keys and one of values, [P, K, S, D] each, the last page nobody's.
+
+    The layers' pools lie one behind the other.
+    """
 
     keys: tuple[torch.Tensor, ...]
     values: tuple[torch.Tensor, ...]
@@ -32,10 +35,8 @@ class Pools:
     @classmethod
     def empty(cls, shape: Shape, *, pages: int, page_tokens: int, dtype: torch.dtype, device: torch.device) -> Self:
         """Pools with so many pages that sequences can have, and one more; zeros, so that nothing unwritten is NaN."""
-        size = (pages + 1, shape.key_heads, page_tokens, shape.head_size)
-        keys, values = (
-            tuple(torch.zeros(size, dtype=dtype, device=device) for _ in range(shape.layers)) for _ in "kv"
-        )
+        size = (shape.layers, pages + 1, shape.key_heads, page_tokens, shape.head_size)
+        keys, values = (torch.zeros(size, dtype=dtype, device=device).unbind() for _ in "kv")
         return cls(keys=keys, values=values, page_tokens=page_tokens)
 
     @property

@@ -11,6 +11,9 @@ from opd.models.engine.engine import Engine
 from opd.models.engine.graphs import ways_on_cuda
 from opd.models.engine.mixer import PreparedStep
 from opd.models.engine.operations import TORCH, Operations
+from opd.models.engine.persistent import fit
+from opd.models.engine.persistent.build import NotBuilt
+from opd.models.engine.persistent.steps import PersistentSteps
 from opd.models.engine.requests import Request, State
 from opd.models.engine.room import Room, Size
 from opd.models.engine.shape import misfit
@@ -32,7 +35,8 @@ class EngineSampler:
     At most `largest_batch` sequences run at once. `page_tokens`: of a page of the cache; null: the device's own, on a
     CPU one page for all tokens of a sequence. `cache_tokens`: of all pages; null: all sequences have room at their
     limit, and none is ever preempted. `window`: decode steps between two looks of the host; null: the device's own.
-    Raises `AskedWrongly` for a model that is a misfit.
+    `persistent`: whether the persistent kernel does the windows of up to 8 sequences; null: where it can.
+    Raises `AskedWrongly` for a model that is a misfit, or one that the persistent kernel can't run but must.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class EngineSampler:
         cache_tokens: int | None = None,
         window: int | None = None,
         chunk_tokens: int = CHUNK_TOKENS,
+        persistent: bool | None = None,
     ) -> None:
         if reason := misfit(model.module):
             raise AskedWrongly(f"{model.path}: the engine can't run this model: {reason}")
@@ -52,7 +57,12 @@ class EngineSampler:
         self._sampling = sampling
         self._largest_batch = largest_batch
         self._keeps = model.device.type == "cuda"  # a room with graphs is dear, and memory between calls is planned
-        self._page_tokens = page_tokens or (PAGE_TOKENS if self._keeps else None)
+        self._without = "it was not asked for" if persistent is False else fit.misfit(model)
+        if persistent and self._without:
+            raise AskedWrongly(f"{model.path}: the persistent kernel can't run this model here: {self._without}")
+        self._must = bool(persistent)
+        own = PAGE_TOKENS if self._without else fit.PAGE_TOKENS
+        self._page_tokens = page_tokens or (own if self._keeps else None)
         if cache_tokens is not None and self._page_tokens is None:
             raise ValueError("a cache of so many tokens has pages of so many: give page_tokens too")
         self._cache_tokens = cache_tokens
@@ -60,6 +70,13 @@ class EngineSampler:
         self._chunk_tokens = chunk_tokens
         self._version = 0
         self._kept: tuple[Room, Engine] | None = None
+
+    @property
+    def said(self) -> str:
+        """Which path it takes, for the record: on a GPU with the reason where the persistent kernel is not it."""
+        if not self._keeps:
+            return "engine"
+        return f"engine: graphs ({self._without})" if self._without else "engine: persistent kernel to 8 sequences"
 
     def follow(self, version: int) -> None:
         """Rollouts from now on carry this policy version; the weights are the trainer's own, nothing is kept."""
@@ -72,6 +89,7 @@ class EngineSampler:
         if not requests:
             return []
         engine = self._engine(requests)
+        engine.begin()
         engine.submit(requests)
         try:
             while engine.schedule.busy:
@@ -125,7 +143,22 @@ class EngineSampler:
     def _new_engine(self, size: Size) -> tuple[Room, Engine]:
         room = Room.of(self._model, self._sampling, size)
         ops, step = ways(room)
-        return room, Engine(room, ops, step, chunk_tokens=self._chunk_tokens, stop_ids=self._model.stop_ids)
+        persistent = None
+        if not self._without:
+            try:
+                persistent = PersistentSteps(room)
+            except NotBuilt as error:
+                if self._must:
+                    raise AskedWrongly(f"the persistent kernel can't be used: {error}") from error
+                self._without = str(error)
+        return room, Engine(
+            room,
+            ops,
+            step,
+            chunk_tokens=self._chunk_tokens,
+            stop_ids=self._model.stop_ids,
+            persistent=persistent,
+        )
 
     def _rollout(self, prompt: Prompt, sample: int, request: Request) -> Rollout:
         return Rollout(

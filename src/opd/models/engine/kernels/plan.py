@@ -33,7 +33,7 @@ class KeysTile:
     """How the keys of a row are cut."""
 
     splits: int  # programs that share the pages of a row and key head, at most
-    least_pages: int  # that one more split is worth
+    least_tokens: int  # that one more split is worth
     tokens: int  # of one turn of the loop
     warps: int = 4
     stages: int = 3
@@ -62,7 +62,7 @@ _ONE = Plan(
     gate=Tile(rows=8, outputs=64, columns=128, stages=3, turned=True),
     down=Tile(rows=16, outputs=32, columns=256, slices=5),
     head=Tile(rows=16, outputs=64, columns=128),
-    keys=KeysTile(splits=32, least_pages=1, tokens=64, asks=True),
+    keys=KeysTile(splits=32, least_tokens=64, tokens=64, asks=True),
     ahead_bytes=8 << 20,
 )
 _FEW = replace(_ONE, keys=replace(_ONE.keys, splits=8))
@@ -72,7 +72,7 @@ _SOME = Plan(
     gate=Tile(rows=64, outputs=64, columns=64),
     down=None,
     head=Tile(rows=64, outputs=64, columns=64, stages=5),
-    keys=KeysTile(splits=2, least_pages=2, tokens=64),
+    keys=KeysTile(splits=2, least_tokens=128, tokens=64),
     ahead_bytes=8 << 20,
 )
 _MANY = Plan(
@@ -81,7 +81,7 @@ _MANY = Plan(
     gate=None,
     down=None,
     head=Tile(rows=128, outputs=128, columns=64, warps=8),  # the library is slow where V is odd, and real ones are
-    keys=KeysTile(splits=4, least_pages=32, tokens=32, stages=4),
+    keys=KeysTile(splits=4, least_tokens=2_048, tokens=32, stages=4),
 )
 
 PLANS = {  # by the largest number of rows that a plan is for
@@ -95,7 +95,7 @@ PLANS = {  # by the largest number of rows that a plan is for
         gate=Tile(rows=32, outputs=64, columns=64, stages=5, turned=True),
         down=Tile(rows=32, outputs=64, columns=64, slices=5, stages=5),
         head=Tile(rows=32, outputs=64, columns=128),
-        keys=KeysTile(splits=2, least_pages=1, tokens=64),
+        keys=KeysTile(splits=2, least_tokens=64, tokens=64),
     ),
     64: _SOME,
     128: replace(

@@ -92,8 +92,13 @@ class Kernels:
             warps=tile.warps,
             stages=tile.stages,
             **{"K": key_heads, "G": group, "GP": max(16, power(group)), "GC": power(group), "D": head_size},
-            **{"S": page_tokens, "T": min(tile.tokens, page_tokens), "LEAST": tile.least_pages},
-            **{"SPLITS": tile.splits, "SP": power(tile.splits), "NORMED": qkv.q_norm_D is not None},
+            **{"S": page_tokens, "T": min(tile.tokens, page_tokens)},
+            **{
+                "LEAST": max(1, tile.least_tokens // page_tokens),
+                "SPLITS": tile.splits,
+                "SP": power(tile.splits),
+                "NORMED": qkv.q_norm_D is not None,
+            },
             LANES=lanes(device, tile.warps) if tile.asks else 0,
         )
         return a_NA
@@ -261,33 +266,40 @@ def choose(h_NH: torch.Tensor, head_VH: torch.Tensor, uniform_N: torch.Tensor, s
     """A token a row; see `operations.choose`."""
     (rows, hidden), vocabulary, device = h_NH.shape, len(head_VH), h_NH.device
     tile, coldness = plan_for(rows).head, 1.0 / sampling.temperature
-    block = BLOCK_TOKENS if tile is None else tile.outputs
-    count = blocks(vocabulary, block)
     logits_NV = torch.empty(rows, vocabulary, dtype=torch.float32, device=device)
-    top_NB, mass_NB = torch.empty(2, rows, count, dtype=torch.float32, device=device)
-    summed = (logits_NV, top_NB, mass_NB)
     if tile is None:
         matrix_product(h_NH, head_VH, logits_NV)
-        sizes = {"BV": block, "BB": 64}
-        start(
-            logits.summary_kernel,
-            (rows, blocks(count, 64)),
-            *(*summed, vocabulary, count, coldness),
-            device=device,
-            warps=8,
-            **sizes,
-        )
-    else:
-        start(
-            logits.head_kernel,
-            (blocks(rows, tile.rows), count),
-            *(h_NH, head_VH, *summed, rows, vocabulary, count, coldness),
-            device=device,
-            warps=tile.warps,
-            stages=tile.stages,
-            **{"HIDDEN": hidden, "BN": tile.rows, "BV": block, "BH": tile.columns, "TURNED": tile.turned},
-        )
+        return choose_among(logits_NV, uniform_N, sampling)
+    block = tile.outputs
+    count = blocks(vocabulary, block)
+    top_NB, mass_NB = torch.empty(2, rows, count, dtype=torch.float32, device=device)
+    summed = (logits_NV, top_NB, mass_NB)
+    start(
+        logits.head_kernel,
+        (blocks(rows, tile.rows), count),
+        *(h_NH, head_VH, *summed, rows, vocabulary, count, coldness),
+        device=device,
+        warps=tile.warps,
+        stages=tile.stages,
+        **{"HIDDEN": hidden, "BN": tile.rows, "BV": block, "BH": tile.columns, "TURNED": tile.turned},
+    )
     return draw(*summed, uniform_N, sampling, block=block)
+
+
+def choose_among(logits_NV: torch.Tensor, uniform_N: torch.Tensor, sampling: Sampling) -> Choice:
+    """A token a row from logits, which a cut changes; see `operations.choose_among`."""
+    (rows, vocabulary), count = logits_NV.shape, blocks(logits_NV.shape[1], BLOCK_TOKENS)
+    top_NB, mass_NB = torch.empty(2, rows, count, dtype=torch.float32, device=logits_NV.device)
+    summed = (logits_NV, top_NB, mass_NB)
+    start(
+        logits.summary_kernel,
+        (rows, blocks(count, 64)),
+        *(*summed, vocabulary, count, 1.0 / sampling.temperature),
+        device=logits_NV.device,
+        warps=8,
+        **{"BV": BLOCK_TOKENS, "BB": 64},
+    )
+    return draw(*summed, uniform_N, sampling, block=BLOCK_TOKENS)
 
 
 def matrix_product(h_NH: torch.Tensor, head_VH: torch.Tensor, logits_NV: torch.Tensor) -> None:

@@ -1,0 +1,70 @@
+"""The kernel's library: compiled with nvcc at first use, and kept under the digest of what went into it."""
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+SOURCES = Path(__file__).parent / "cuda"
+UNITS = ("decode.cu", "pages.cu")
+FLAGS = ("-O3", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", "-Xcompiler", "-fPIC", "-shared")
+
+
+class NotBuilt(Exception):
+    """There is no library; the message says why, for whoever asked for it by name."""
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The library, compiled if it is not there yet; about ten seconds. Raises `NotBuilt`."""
+    compiler = find_compiler()
+    if compiler is None:
+        raise NotBuilt("nvcc is not to be found; install the CUDA toolkit, or set CUDA_HOME to where it is")
+    path = folder() / digest(compiler) / "decode.so"
+    if not path.exists():
+        compile_to(path, compiler)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise NotBuilt(f"{path} does not load: {error}") from error
+
+
+def find_compiler() -> Path | None:
+    """nvcc: of CUDA_HOME, of the path, or where toolkits are usually put."""
+    places = [Path(home) / "bin" / "nvcc" for home in (os.environ.get("CUDA_HOME"),) if home]
+    places += [Path(found) for found in (shutil.which("nvcc"),) if found]
+    places.append(Path("/usr/local/cuda/bin/nvcc"))
+    return next((place for place in places if place.is_file()), None)
+
+
+def folder() -> Path:
+    """Where libraries are kept: the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opd" / "kernels"
+
+
+def digest(compiler: Path) -> str:
+    """Of the sources, the flags and the compiler's version."""
+    said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    whole = hashlib.sha256("\n".join((said, *FLAGS)).encode())
+    for source in sorted(SOURCES.iterdir()):
+        whole.update(source.name.encode() + b"\0" + source.read_bytes())
+    return whole.hexdigest()[:16]
+
+
+def compile_to(path: Path, compiler: Path) -> None:
+    """The library is at this path, whole; two processes that compile at once both end well. Raises `NotBuilt`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as beside:
+            made = Path(beside) / path.name
+            command = [str(compiler), *FLAGS, "-o", str(made), *(str(SOURCES / unit) for unit in UNITS)]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            if run.returncode:
+                raise NotBuilt(f"nvcc ended with {run.returncode}: {run.stderr.strip()[-500:]}")
+            made.replace(path)
+    except OSError as error:
+        raise NotBuilt(f"{path.parent} can't be written: {error}") from error

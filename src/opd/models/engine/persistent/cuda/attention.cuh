@@ -1,0 +1,260 @@
+// Attention over pages of 128 keys: one CTA a page and key head, one warp 16 keys; then one CTA a row and head merges
+// the pages in their order. A page has one maximum, so the sums of its warps add up as they are.
+#pragma once
+#include "products.cuh"
+#include "stream.cuh"
+
+constexpr float LOWEST = -1e30f;
+
+// Where a key or value of a page is kept, in elements from the start of the page's head; see pages.cu.
+INLINE int key_place(int key, int d) {
+    return (d >> 6) * (PAGE * 64) + (key >> 4) * 1024 + (((((key >> 3) & 1) * 2 + ((d >> 5) & 1)) * 8 + (key & 7)) * 32 + (packed(d & 31)));
+}
+INLINE int value_place(int key, int d) {
+    const int eight = (d >> 3) & 7;
+    return (d >> 6) * (PAGE * 64) + (key >> 4) * 1024 + (eight >> 1) * 256 + ((d & 7) * 4 + ((key & 7) >> 1)) * 8 + (eight & 1) * 4 + ((key >> 3) & 1) * 2 + (key & 1);
+}
+
+// The compute warps' part: scores, their maximum and mass, and the values' sums of 16 keys a warp.
+INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int copy, int step, const Pages &mine, int warp, int lane) {
+    const int g = lane >> 2, t = lane & 3;
+    int pair_ = mine.pair, page = mine.page, have = -1;
+    __align__(16) uint32_t q[16];
+    for (int number = 0; number < mine.count; number++) {
+        const int row = pair_ / KEY_HEADS, head = pair_ % KEY_HEADS, position = s.start[row] + step, first = page * PAGE + warp * 16;
+        const bool newest = (position >> 4) == (first >> 4), in_use = first <= position;
+        uint4 key = make_uint4(0, 0, 0, 0);
+        uint2 value = make_uint2(0, 0);
+        if (newest) {  // the new token's key and value come from the exchange: memory was read before they existed
+            const bf16 *from_key = P.new_key + (copy * PAIRS + pair_) * HEAD + lane * 8, *from_value = P.new_value + (copy * PAIRS + pair_) * HEAD + lane * 4;
+            bool again;
+            unsigned turns = 0;
+            do {
+                if (lane < 16) key = peek4(from_key);
+                value = peek2(from_value);
+                again = missing(key) | (value.x == UNWRITTEN) | (value.y == UNWRITTEN);
+                if (++turns > PATIENCE) __trap();
+            } while (__any_sync(~0u, again));
+        }
+        if (have != pair_) {  // the queries of six heads, through shared memory
+            have = pair_;
+            if (threadIdx.x < GROUP * HEAD / 8) {
+                const bf16 *from = P.query + copy * ROWS * HIDDEN + (size_t)(row * HEADS + head * GROUP) * HEAD + threadIdx.x * 8;
+                uint4 v;
+                unsigned turns = 0;
+                do {
+                    v = peek4(from);
+                    if (++turns > PATIENCE) __trap();
+                } while (missing(v));
+                s.query[threadIdx.x] = v;
+            }
+            compute_barrier();
+#pragma unroll
+            for (int d = 0; d < 4; d++) {
+                uint4 v = make_uint4(0, 0, 0, 0);
+                if (g < GROUP) v = s.query[g * 16 + d * 4 + t];
+                q[d * 4] = v.x; q[d * 4 + 1] = v.y; q[d * 4 + 2] = v.z; q[d * 4 + 3] = v.w;
+            }
+        }
+        float score[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+        const int of16 = position & 15, eight = of16 >> 3, of8 = of16 & 7;
+        {
+            uint32_t a[2] = {r.wait(0) + warp * 2048, r.wait(1) + warp * 2048};
+            if (newest) {
+                if (lane < 16) {
+                    uint32_t to = a[lane >> 3] + ((eight * 2 + ((lane >> 2) & 1)) * 8 + of8) * 64 + (lane & 3) * 16;
+                    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(key.x), "r"(key.y), "r"(key.z), "r"(key.w) : "memory");
+                    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                }
+                __syncwarp();
+            }
+            if (in_use) {
+                uint4 k[2][4];
+#pragma unroll
+                for (int half = 0; half < 2; half++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) k[half][i] = load_shared(a[half] + i * 512 + lane * 16);
+#pragma unroll
+                for (int half = 0; half < 2; half++)
+#pragma unroll
+                    for (int d = 0; d < 2; d++)
+#pragma unroll
+                        for (int j = 0; j < 2; j++) {
+                            const uint32_t *qq = q + (half * 2 + d) * 4;
+                            const uint4 &k4 = k[half][j * 2 + d];
+                            mma(score[j], qq[0], 0, qq[1], 0, k4.x, k4.y);
+                            mma(score[j], qq[2], 0, qq[3], 0, k4.z, k4.w);
+                        }
+            }
+            r.release(lane);
+            r.release(lane);
+        }
+        const float scale = 0.08838834764831845f * LOG2E;  // 1 / sqrt(128)
+        bool ok[4];
+        float v[4], top = LOWEST, mass = 0.f;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            ok[i] = first + (i >> 1) * 8 + 2 * t + (i & 1) <= position;
+            v[i] = ok[i] ? score[i >> 1][i & 1] * scale : LOWEST;
+            top = fmaxf(top, v[i]);
+        }
+        top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+        if (t == 0) s.top[number & 1][warp][g] = top;
+        compute_barrier();
+#pragma unroll
+        for (int i = 0; i < COMPUTE; i++) top = fmaxf(top, s.top[number & 1][i][g]);
+#pragma unroll
+        for (int i = 0; i < 4; i++) { v[i] = ok[i] ? exp2f(v[i] - top) : 0.f; mass += v[i]; }
+        mass += __shfl_xor_sync(~0u, mass, 1);
+        mass += __shfl_xor_sync(~0u, mass, 2);
+        const uint32_t p0 = pair(v[0], v[1]), p1 = pair(v[2], v[3]);
+        h.wait_free();
+        Slot &slot = s.slot[h.slot];
+        if (g < GROUP && t == 0) slot.mass[warp * GROUP + g] = make_float2(top, mass);
+        {
+            uint32_t a[2] = {r.wait(0) + warp * 2048, r.wait(1) + warp * 2048};
+            if (newest) {
+                uint16_t e[4] = {(uint16_t)(value.x & 0xffff), (uint16_t)(value.x >> 16), (uint16_t)(value.y & 0xffff), (uint16_t)(value.y >> 16)};
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    uint32_t to = a[lane >> 4] + 2 * (value_place(of16, lane * 4 + i) & 1023);
+                    asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(e[i]) : "memory");
+                }
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                __syncwarp();
+            }
+            uint4 w[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                w[i] = make_uint4(0, 0, 0, 0);
+                if (in_use) w[i] = load_shared(a[i >> 2] + (i & 3) * 512 + lane * 16);
+            }
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                float even[4] = {0, 0, 0, 0}, odd[4] = {0, 0, 0, 0};
+                mma(even, p0, 0, p1, 0, w[i].x, w[i].y);
+                mma(odd, p0, 0, p1, 0, w[i].z, w[i].w);
+                if (g < GROUP) {
+                    float *to = slot.sum + (warp * GROUP + g) * PARTIAL + i * 16 + 2 * t;
+                    *(float2 *)to = make_float2(even[0], even[1]);
+                    *(float2 *)(to + 8) = make_float2(odd[0], odd[1]);
+                }
+            }
+            r.release(lane);
+            r.release(lane);
+        }
+        h.filled(lane);
+        next_page(mine, s.start, step, number, pair_, page);
+    }
+}
+
+// The finish warps' part: a page's warps are added; thread = dimension.
+INLINE void hand_pages_on(const Params &P, Shared &s, Handover &h, int copy, int step, const Pages &mine, int tid, int lane) {
+    int pair_ = mine.pair, page = mine.page;
+    for (int number = 0; number < mine.count; number++) {
+        const size_t at = ((size_t)copy * PAIRS + pair_) * P.most_pages + page;
+        h.wait_full();
+        const Slot &slot = s.slot[h.slot];
+#pragma unroll
+        for (int g = 0; g < GROUP; g++) {
+            float sum = 0.f;
+#pragma unroll
+            for (int w = 0; w < COMPUTE; w++) sum += slot.sum[(w * GROUP + g) * PARTIAL + tid];
+            put(P.part + at * GROUP * HEAD + g * HEAD + tid, __float_as_uint(sum));
+        }
+        if (tid < GROUP) {
+            float mass = 0.f;
+#pragma unroll
+            for (int w = 0; w < COMPUTE; w++) mass += slot.mass[w * GROUP + tid].y;
+            put2(P.part_mass + at * GROUP + tid, __float_as_uint(slot.mass[tid].x), __float_as_uint(mass));
+        }
+        h.emptied(lane);
+        next_page(mine, s.start, step, number, pair_, page);
+    }
+}
+INLINE void clear_pages(const Params &P, const Shared &s, int copy, int step, const Pages &mine, int tid) {
+    int pair_ = mine.pair, page = mine.page;
+    for (int number = 0; number < mine.count; number++) {
+        const size_t at = ((size_t)copy * PAIRS + pair_) * P.most_pages + page;
+        for (int i = tid; i < GROUP * HEAD; i += 128) put(P.part + at * GROUP * HEAD + i, UNWRITTEN);
+        if (tid < 2 * GROUP) put((uint32_t *)(P.part_mass + at * GROUP) + tid, UNWRITTEN);
+        next_page(mine, s.start, step, number, pair_, page);
+    }
+}
+// The pages of one row and head, in their order; CTA = row and head, thread = dimension.
+INLINE void merge_pages(const Params &P, Shared &s, int copy, int step, int cta, int tid) {
+    const int pair_ = cta / GROUP, g = cta % GROUP, row = pair_ / KEY_HEADS, pages = last_page(s.start, step, pair_) + 1;
+    const size_t first = ((size_t)copy * PAIRS + pair_) * P.most_pages;
+    const float *part = P.part + first * GROUP * HEAD + g * HEAD + tid;
+    const float2 *masses = P.part_mass + first * GROUP + g;
+    float sum = 0.f, mass = 0.f;
+    uint32_t some[8];
+    bool again;
+    unsigned turns = 0;
+    if (pages <= 8) {  // the same sums in the same order, without shared memory
+        uint2 m[8];
+        do {
+            again = false;
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                some[i] = 0;
+                m[i] = make_uint2(0, 0);
+                if (i < pages) { some[i] = peek(part + i * GROUP * HEAD); m[i] = peek2(masses + i * GROUP); }
+            }
+#pragma unroll
+            for (int i = 0; i < 8; i++) again |= (some[i] == UNWRITTEN) | (m[i].x == UNWRITTEN) | (m[i].y == UNWRITTEN);
+            if (++turns > PATIENCE) __trap();
+        } while (again);
+        float top = LOWEST;
+#pragma unroll
+        for (int i = 0; i < 8; i++) if (i < pages) top = fmaxf(top, __uint_as_float(m[i].x));
+#pragma unroll
+        for (int i = 0; i < 8; i++) if (i < pages) {
+            const float weight = exp2f(__uint_as_float(m[i].x) - top);
+            sum = __fmaf_rn(weight, __uint_as_float(some[i]), sum);
+            mass = __fadd_rn(mass, __fmul_rn(weight, __uint_as_float(m[i].y)));
+        }
+        __syncwarp();
+    } else {
+        uint2 m = make_uint2(0, 0);
+        do {
+            again = false;
+#pragma unroll
+            for (int i = 0; i < 8; i++) { some[i] = peek(part + i * GROUP * HEAD); again |= some[i] == UNWRITTEN; }
+            if (tid < pages) m = peek2(masses + (size_t)tid * GROUP);
+            again |= (m.x == UNWRITTEN) | (m.y == UNWRITTEN);
+            if (++turns > PATIENCE) __trap();
+        } while (again);
+        if (tid < pages) s.merge[tid] = make_float2(__uint_as_float(m.x), __uint_as_float(m.y));
+        finish_barrier();
+        if (tid < pages) {
+            float top = LOWEST;
+            for (int i = 0; i < pages; i++) top = fmaxf(top, s.merge[i].x);
+            const float weight = exp2f(s.merge[tid].x - top);
+            s.weight[tid] = make_float2(weight, __fmul_rn(weight, s.merge[tid].y));
+        }
+        finish_barrier();
+        for (int from = 0; from < pages; from += 8) {
+            if (from) do {
+                again = false;
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    some[i] = 0;
+                    if (from + i < pages) some[i] = peek(part + (size_t)(from + i) * GROUP * HEAD);
+                }
+#pragma unroll
+                for (int i = 0; i < 8; i++) again |= some[i] == UNWRITTEN;
+                if (++turns > PATIENCE) __trap();
+            } while (again);
+#pragma unroll
+            for (int i = 0; i < 8; i++) if (from + i < pages) {
+                const float2 w = s.weight[from + i];
+                sum = __fmaf_rn(w.x, __uint_as_float(some[i]), sum);
+                mass = __fadd_rn(mass, w.y);
+            }
+        }
+    }
+    const float own = sum / mass, other = __shfl_xor_sync(~0u, own, 1);
+    if (!(tid & 1)) put(P.mixed + copy * ROWS * HIDDEN + row * HIDDEN + ((pair_ % KEY_HEADS) * GROUP + g) * HEAD + packed(tid), pair(own, other));
+}

@@ -1,0 +1,210 @@
+"""A window of decode steps as launches of the persistent kernel, and what has to be laid out before.
+
+Shapes: as in `board.py`; L layers, V the tokenizer's ids.
+
+    weights    laid out at the first window of a call: they may have changed since the last one
+    pages      turned into fragments when the kernel takes over, and back before anyone reads them as rows:
+               a prefill, a copy for a sibling, a step of the graphs. In place: there is one cache
+    steps      all of a window in one launch where every token can be drawn; with top-k, top-p or min-p a launch a
+               step for the logits, and the graphs' kernels for cut, draw and board
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from opd.models.engine.persistent import fit
+from opd.models.engine.persistent.build import NotBuilt
+from opd.models.engine.persistent.layout import layer_blocks, packed_features, rotated_rows
+from opd.models.engine.persistent.program import Params, Program
+from opd.models.engine.requests import Request
+from opd.models.engine.room import Room
+
+CTAS = 132
+LONG = 3_000  # tokens, from which memory is kept busier while CTAs wait for each other
+IN_FLIGHT = 10  # half stages of 8 KB a CTA: measured; docs/log.md
+IN_FLIGHT_WAITING = {"short": 3, "long": 4}
+TILE = 16  # ids of the head that are computed together
+
+
+class PersistentSteps:
+    """Does a room's windows when at most 8 requests run."""
+
+    def __init__(self, room: Room) -> None:
+        """For a model without a misfit. Raises `NotBuilt` where the room is one, or there is no library."""
+        size = room.size
+        if reason := fit.room_misfit(
+            page_tokens=size.page_tokens,
+            sequence_tokens=size.sequence_tokens,
+            pages=size.pages,
+            window=size.window,
+        ):
+            raise NotBuilt(reason)
+        self._room = room
+        self._program = Program()
+        self._turned: dict[Request, int] = {}  # how many of its pages are fragments
+        self._laid_out = False
+        self._memory = _memory(room)
+        self._blocks = layer_blocks().to(room.cos_LD.device)
+        self._matrices = _addresses(room)
+
+    def begin(self) -> None:
+        """A call begins, and with it perhaps other weights."""
+        self._laid_out = False
+        self._turned.clear()
+
+    def takes(self, running: Sequence[Request]) -> bool:
+        """Whether the kernel can do the next window of these."""
+        return len(running) <= fit.ROWS
+
+    @torch.inference_mode()
+    def run(self, running: Sequence[Request], times: int) -> None:
+        """So many steps of the board's first rows, one a request."""
+        if not self._laid_out:
+            self.lay_out()
+        self._turn_to_fragments(running)
+        longest = max(request.tokens for request in running)
+        if self._room.sampling.full_support:
+            self._program.decode(self._params(rows=len(running), steps=times, longest=longest))
+            return
+        from opd.models.engine.kernels import table  # needs Triton, which the uncut distribution does not
+
+        params = self._params(rows=len(running), steps=1, longest=longest)
+        board, vocabulary = self._room.board.first(len(running)), self._room.shape.vocabulary
+        logits_BV = self._memory["logits"][: fit.ROWS * vocabulary].view(fit.ROWS, vocabulary)[: len(running)]
+        for _ in range(times):
+            self._program.decode(params)
+            uniform_B = board.uniform_BW.index_select(1, board.tick).squeeze(1)
+            choice = table.choose_among(logits_BV, uniform_B, self._room.sampling)
+            table.advance(board, choice, self._room.stop_V)
+
+    def put_back(self, running: Sequence[Request]) -> None:
+        """All pages of these are rows again, as everyone else reads them."""
+        pages = {page for one in running for page in one.pages[: self._turned.get(one, 0)]}
+        self._turned.clear()
+        self._turn(dict.fromkeys(sorted(pages), fit.PAGE_TOKENS), to_fragments=False)
+
+    def _turn_to_fragments(self, running: Sequence[Request]) -> None:
+        used: dict[int, int] = {}  # tokens of each page
+        for request in running:
+            cached = request.tokens - 1
+            for number in range(self._turned.get(request, 0), len(request.pages)):
+                page, tokens = request.pages[number], cached - number * fit.PAGE_TOKENS
+                used[page] = max(used.get(page, 0), min(max(tokens, 0), fit.PAGE_TOKENS))
+        self._turned = {request: len(request.pages) for request in running}
+        self._turn(used, to_fragments=True)
+
+    def _turn(self, tokens_of: dict[int, int], *, to_fragments: bool) -> None:
+        if not tokens_of:
+            return
+        pools, device = self._room.pools, self._room.cos_LD.device
+        both = torch.tensor([list(tokens_of), list(tokens_of.values())], dtype=torch.int32).to(device)
+        how = {"pages": len(pools.keys[0]), "layers": len(pools.keys), "to_fragments": to_fragments}
+        self._program.turn(pools.keys[0], pools.values[0], both[0], both[1], **how)
+
+    @torch.inference_mode()
+    def lay_out(self) -> None:
+        """The kernel's copy of the weights says what the model's do."""
+        weights, memory = self._room.weights, self._memory
+        self._program.lay_out(
+            self._matrices, self._blocks, weights.head_VH, memory["weights"], layers=len(weights.layers)
+        )
+        norms = [norm for layer in weights.layers for norm in (layer.norm_H, layer.mlp_norm_H)]
+        norms_NH = torch.stack([*norms, weights.norm_H]).unflatten(-1, (-1, 32))
+        memory["norms"].copy_(norms_NH[..., packed_features().to(norms_NH.device)].flatten(-2))
+        biases = [layer.qkv.bias_E for layer in weights.layers if layer.qkv.bias_E is not None]
+        memory["bias"].copy_(torch.stack(biases)[:, rotated_rows().to(norms_NH.device)])
+        self._laid_out = True
+
+    def _params(self, *, rows: int, steps: int, longest: int) -> Params:
+        room, memory = self._room, self._memory
+        shape, board, draws = room.shape, room.board, room.sampling.full_support
+        there = {
+            **memory,
+            **{name: getattr(board, f"{name}_B") for name in ("ids", "position", "left", "active")},
+            **{name: getattr(board, f"{name}_BW") for name in ("uniform", "token", "logp", "raw_logp")},
+            "tick": board.tick,
+            "table": board.table_BM,
+            "stop": room.stop_V,
+            "embedding": room.weights.embedding_RH,
+            "cos": room.cos_LD,
+            "sin": room.sin_LD,
+            "keys": room.pools.keys[0],
+            "values": room.pools.values[0],
+        }
+        return Params(
+            **{name: tensor.data_ptr() for name, tensor in there.items()},
+            unwritten_bytes=memory["unwritten"].numel(),
+            layers=shape.layers,
+            positions=len(room.cos_LD),
+            most_pages=_most_pages(room),
+            steps=steps,
+            rows=rows,
+            table_width=board.table_BM.shape[1],
+            pages=len(room.pools.keys[0]),
+            nobodys=room.pools.nobodys,
+            vocabulary=shape.vocabulary,
+            board_width=board.token_BW.shape[1],
+            in_flight=IN_FLIGHT,
+            in_flight_waiting=IN_FLIGHT_WAITING["long" if longest >= LONG else "short"],
+            draws=int(draws),
+            logits_tile=TILE * fit.ROWS if draws else TILE,
+            logits_row=TILE if draws else shape.vocabulary,
+            epsilon=shape.epsilon,
+            coldness=1.0 / room.sampling.temperature if draws else 1.0,
+        )
+
+
+def weight_bytes(*, layers: int, vocabulary: int) -> int:
+    """Of the kernel's copy of the weights."""
+    hidden, inner = fit.MADE_FOR["hidden"], fit.MADE_FOR["inner"]
+    qkv = (fit.MADE_FOR["heads"] + 2 * fit.MADE_FOR["key_heads"]) * fit.MADE_FOR["head_size"]
+    layer = 2 * hidden * (qkv + hidden + 3 * inner) // 128
+    tiles_each = -(-vocabulary // (TILE * CTAS))
+    return CTAS * (layers * layer + tiles_each * TILE * hidden * 2)
+
+
+def _most_pages(room: Room) -> int:
+    """Of a sequence, with what a row that has ended runs beyond its limit until the window ends."""
+    return -(-(room.size.sequence_tokens + room.size.window) // fit.PAGE_TOKENS)
+
+
+def _memory(room: Room) -> dict[str, torch.Tensor]:
+    """Everything that the kernel needs beyond the room's own, by the name of the parameter."""
+    device, shape = room.cos_LD.device, room.shape
+    hidden, inner, pairs = shape.hidden, shape.inner, fit.ROWS * shape.key_heads
+    partial = pairs * _most_pages(room) * (shape.heads // shape.key_heads)  # one a page and head
+    bytes_each = {  # of one copy; three layers are under way
+        **dict.fromkeys(("x_mixed", "x_down", "query", "mixed"), fit.ROWS * hidden * 2),
+        "gated": fit.ROWS * inner * 2,
+        **dict.fromkeys(("new_key", "new_value"), pairs * shape.head_size * 2),
+        "part": partial * shape.head_size * 4,
+        "part_mass": partial * 8,
+        "down_part": 4 * hidden * fit.ROWS * 4,
+    }
+    unwritten = torch.empty(3 * sum(bytes_each.values()), dtype=torch.uint8, device=device)
+    parts = unwritten.split([3 * size for size in bytes_each.values()])
+    tiles = -(-shape.vocabulary // TILE)
+
+    def zeros(*size: int, of: torch.dtype) -> torch.Tensor:
+        return torch.zeros(*size, dtype=of, device=device)
+
+    return {
+        **dict(zip(bytes_each, parts, strict=True)),
+        "unwritten": unwritten,
+        "weights": zeros(weight_bytes(layers=shape.layers, vocabulary=shape.vocabulary), of=torch.uint8),
+        "norms": zeros(2 * shape.layers + 1, hidden, of=torch.bfloat16),
+        "bias": zeros(shape.layers, 128, 16, of=torch.float32),
+        "head_part": zeros(fit.ROWS, CTAS, 2, of=torch.float32),
+        "logits": zeros(tiles * TILE * fit.ROWS, of=torch.float32),
+        "counter": zeros(8, 32, of=torch.int32),
+    }
+
+
+def _addresses(room: Room) -> torch.Tensor:
+    """[L, 4] int64: where a layer's matrices are, in the order of `layout.py`."""
+    matrices = [
+        [one.data_ptr() for one in (layer.qkv.weight_EH, layer.out_HA, layer.gate_up_2IH, layer.down_HI)]
+        for layer in room.weights.layers
+    ]
+    return torch.tensor(matrices, dtype=torch.int64, device=room.cos_LD.device)

@@ -1,0 +1,434 @@
+"""The persistent kernel: its layouts anywhere, its steps on a GPU.
+
+Shapes: C CTAs, B blocks of 32 columns, R rows of a tile, H hidden, T tokens, V the tokenizer's ids, K bins.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from scipy import stats
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from opd.models.engine.persistent import build, fit
+from opd.models.engine.persistent.build import NotBuilt, compile_to
+from opd.models.engine.persistent.layout import layer_blocks, packed_features, rotated_rows
+from opd.models.engine.persistent.program import LaunchFailed
+from opd.models.engine.persistent.steps import PersistentSteps, weight_bytes
+from opd.models.engine.sampler import EngineSampler
+from opd.models.interfaces import Sampling
+from opd.models.load import LanguageModel
+from opd.records.errors import AskedWrongly
+from opd.records.rollouts import Prompt, Rollout, StopReason
+
+VOCABULARY = 2_200  # ids; 137.5 tiles: a CTA has one or two, and the last one is half padding
+
+# ---- layouts
+
+
+def test_every_block_of_a_layer_has_one_place():
+    blocks_CB = layer_blocks().long()
+    matrix, block = blocks_CB >> 29, blocks_CB & ((1 << 29) - 1)
+    sizes = [2_048 * 48, 1_536 * 48, 17_920 * 48, 1_536 * 280]
+    for which, size in enumerate(sizes):
+        assert block[matrix == which].sort().values.equal(torch.arange(size))
+
+
+def test_a_cta_has_the_rows_that_are_rotated_together():
+    rows_CR = rotated_rows()
+    assert rows_CR.flatten().sort().values.equal(torch.arange(2_048))
+    assert (rows_CR[:, 8:] - rows_CR[:, :8]).unique().tolist() == [64]
+
+
+def test_a_cta_has_the_gates_and_ups_that_are_multiplied():
+    """Behind q|k|v and the output projection: 8 tiles of 8 gates and their 8 ups, and one of 6 and 6."""
+    first = (16 + 12) * 48
+    for cta in (0, 77, 127):
+        blocks_B = layer_blocks()[cta].long() & ((1 << 29) - 1)
+        eights = (
+            blocks_B[first : first + 8 * 16 * 48].view(8, 24 * 2, 16) // 48
+        )  # [tile, stage and warp and unit, row]
+        sixes = blocks_B[first + 8 * 16 * 48 : first + 8 * 16 * 48 + 12 * 48].view(24 * 2, 12) // 48
+        assert (eights == eights[:, :1]).all()
+        assert (sixes == sixes[:1]).all()
+        rows = torch.cat([eights[:, 0, :8].flatten(), sixes[0, :6]])
+        ups = torch.cat([eights[:, 0, 8:].flatten(), sixes[0, 6:]])
+        assert rows.tolist() == list(range(70 * cta, 70 * (cta + 1)))
+        assert (ups - rows).unique().tolist() == [8_960]
+
+
+def test_a_warp_has_the_same_columns_of_all_rows_in_ascending_order():
+    """Of q|k|v: stage s, warp w, unit u is block 6 w + 2 s + u of each of the tile's rows."""
+    columns = (layer_blocks()[5, : 16 * 48].long() % 48).view(3, 8, 2, 16)
+    for stage in range(3):
+        for warp in range(8):
+            for unit in range(2):
+                assert columns[stage, warp, unit].unique().tolist() == [6 * warp + 2 * stage + unit]
+
+
+def test_four_ctas_share_the_rows_of_down_a_quarter_of_the_columns_each():
+    start = (16 + 12 + 8 * 16 + 12) * 48
+    blocks_CB = layer_blocks()[:, start:].long() & ((1 << 29) - 1)
+    for cta in (0, 6, 127):
+        rows, columns = blocks_CB[cta] // 280, blocks_CB[cta] % 280
+        assert rows.unique().tolist() == list(range(48 * (cta // 4), 48 * (cta // 4 + 1)))
+        assert columns.unique().tolist() == list(range(70 * (cta % 4), 70 * (cta % 4 + 1)))
+
+
+def test_a_lane_has_the_fragments_of_two_products_in_one_load():
+    """Lane t of a block's four loads 8 features: pairs 2 t of each of the four groups of 8 columns."""
+    for t in range(4):
+        features = packed_features()[8 * t : 8 * t + 8]
+        assert features.tolist() == [8 * group + 2 * t + one for group in range(4) for one in range(2)]
+
+
+def test_the_copy_of_the_weights_is_as_large_as_the_weights():
+    """28 layers and a head of the 1.5B shape, plus what the last CTAs have no tile for."""
+    layer = 2 * 1_536 * (2_048 + 1_536 + 3 * 8_960)
+    taken = weight_bytes(layers=28, vocabulary=151_665)
+    assert 132 / 128 * 28 * layer + 2 * 151_665 * 1_536 <= taken < 132 / 128 * 28 * layer + 2 * 152_064 * 1_536 + 1
+
+
+# ---- where it does not fit
+
+
+def test_another_shape_or_machine_is_refused_with_the_reason(make_decoder):
+    model = make_decoder("qwen2", "bfloat16")
+    assert "no GPU" in str(fit.misfit(model))
+    assert "float32" in str(fit.misfit(make_decoder("qwen2")))
+    assert "bias" in str(fit.misfit(make_decoder("llama", "bfloat16")))
+    with pytest.raises(AskedWrongly, match="can't run this model here: there is no GPU"):
+        EngineSampler(model, Sampling(limit_tokens=4), persistent=True)
+    assert EngineSampler(model, Sampling(limit_tokens=4)).said == "engine"
+
+
+def test_a_card_with_other_sms_or_of_another_kind_is_refused(monkeypatch):
+    cards = {
+        "NVIDIA H200": (9, 0, 132),
+        "NVIDIA H100 PCIe": (9, 0, 114),
+        "NVIDIA B200": (10, 0, 148),
+        "NVIDIA A100": (8, 0, 108),
+    }
+    for name, (major, minor, sms) in cards.items():
+        card = SimpleNamespace(name=name, major=major, minor=minor, multi_processor_count=sms)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _, card=card: card)
+        reason = fit.device_misfit(torch.device("cuda"))
+        assert (reason is None) == (name == "NVIDIA H200")
+        assert reason is None or name in reason
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [("hidden", 2_048, "hidden = 1,536"), ("key_heads", 8, "key heads = 2"), ("vocabulary", 2_000, "16 ids")],
+)
+def test_another_shape_is_refused_by_the_size_that_differs(name, value, said):
+    shape = SimpleNamespace(**fit.MADE_FOR, vocabulary=151_936, scale=128**-0.5)
+    assert fit.shape_misfit(shape) is None
+    setattr(shape, name, value)
+    assert said in str(fit.shape_misfit(shape))
+
+
+def test_a_room_that_is_too_long_or_has_other_pages_is_refused():
+    room = {"page_tokens": 128, "sequence_tokens": 8_192, "pages": 512, "window": 32}
+    assert fit.room_misfit(**room) is None
+    assert "16,352 tokens" in str(fit.room_misfit(**room | {"sequence_tokens": 16_384}))
+    assert "these 64" in str(fit.room_misfit(**room | {"page_tokens": 64}))
+    assert "65,535 pages" in str(fit.room_misfit(**room | {"pages": 1 << 16}))
+
+
+def test_without_a_compiler_the_message_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(build, "find_compiler", lambda: None)
+    build.library.cache_clear()
+    with pytest.raises(NotBuilt, match="nvcc is not to be found; install the CUDA toolkit"):
+        build.library()
+
+
+def test_a_compiler_that_fails_leaves_nothing_behind(tmp_path):
+    compiler = tmp_path / "nvcc"
+    compiler.write_text("#!/bin/sh\necho no such architecture >&2\nexit 3\n")
+    compiler.chmod(0o755)
+    with pytest.raises(NotBuilt, match="nvcc ended with 3: no such architecture"):
+        compile_to(tmp_path / "kept" / "decode.so", compiler)
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_a_library_is_kept_under_the_digest_of_sources_and_compiler(tmp_path, monkeypatch):
+    compiler = tmp_path / "nvcc"
+    compiler.write_text("#!/bin/sh\necho release 13.0\n")
+    compiler.chmod(0o755)
+    first = build.digest(compiler)
+    assert build.digest(compiler) == first
+    compiler.write_text("#!/bin/sh\necho release 13.1\n")
+    assert build.digest(compiler) != first
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DX"))
+    assert len({first, build.digest(compiler)}) == 2
+
+
+@pytest.mark.skipif(build.find_compiler() is None, reason="there is no nvcc to compile the kernel with")
+def test_the_kernel_compiles_and_its_parameters_are_those_of_the_package(tmp_path):
+    """What C takes for `Params` has the size of what is given; no GPU is needed for that."""
+    import ctypes
+
+    from opd.models.engine.persistent.program import Params
+
+    path = tmp_path / "decode.so"
+    compile_to(path, build.find_compiler())
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        pytest.skip(f"CUDA's runtime is not here: {error}")
+    assert library.opd_params_bytes() == ctypes.sizeof(Params)
+
+
+# ---- steps
+
+
+@pytest.fixture(scope="module")
+def wide_decoder() -> LanguageModel:
+    """Two layers of the 1.5B shape, random, with outliers as trained models have them."""
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device, and torch sees none")
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=2_304,
+        hidden_size=1_536,
+        intermediate_size=8_960,
+        num_hidden_layers=2,
+        num_attention_heads=12,
+        num_key_value_heads=2,
+        max_position_embeddings=16_384,
+        tie_word_embeddings=False,
+        initializer_range=0.03,
+    )
+    module = Qwen2ForCausalLM(config).eval()
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                parameter[[7, 700]] *= 20.0  # two features of the residual stream are far larger than the others
+    module = module.to(torch.bfloat16).cuda()
+    return LanguageModel(
+        module=module, tokenizer=None, path=Path("wide"), vocabulary=VOCABULARY, stop_ids=frozenset()
+    )
+
+
+def of_lengths(*lengths: int) -> list[Prompt]:
+    """Prompts of so many tokens each."""
+    torch.manual_seed(1)
+    return [
+        Prompt(row=row, problem="", answer="", token_ids=tuple(torch.randint(VOCABULARY, (length,)).tolist()))
+        for row, length in enumerate(lengths)
+    ]
+
+
+@pytest.fixture(scope="module")
+def gaps(wide_decoder: LanguageModel) -> Callable[[Sequence[Rollout]], torch.Tensor]:
+    """|log-probability − that of a float32 forward| of every token of some rollouts."""
+    exact = Qwen2ForCausalLM(wide_decoder.module.config).cuda().float().eval()
+
+    @torch.no_grad()
+    def measure(rollouts: Sequence[Rollout], *, temperature: float = 1.0) -> torch.Tensor:
+        exact.load_state_dict(wide_decoder.module.state_dict())
+        found = []
+        for one in rollouts:
+            ids = torch.tensor([[*one.prompt.token_ids, *one.token_ids]], device="cuda")
+            logits_TV = exact(input_ids=ids).logits[0, len(one.prompt.token_ids) - 1 : -1, :VOCABULARY]
+            logp_TV = (logits_TV / temperature).log_softmax(-1)
+            logp_T = logp_TV.gather(-1, torch.tensor(one.token_ids, device="cuda").unsqueeze(-1)).squeeze(-1)
+            found.append((logp_T.cpu() - torch.tensor(one.logp)).abs())
+        return torch.cat(found)
+
+    return measure
+
+
+def same_bits(ours: Sequence[Rollout], theirs: Sequence[Rollout]) -> bool:
+    """Tokens and log-probabilities are the same numbers."""
+    return [(one.token_ids, one.logp) for one in ours] == [(one.token_ids, one.logp) for one in theirs]
+
+
+FREE = Sampling(limit_tokens=40)
+
+
+@pytest.mark.gpu
+def test_log_probabilities_are_as_close_to_float32_as_those_of_the_graphs(wide_decoder, gaps):
+    """Lengths across every page's edge; both round to bf16 at the same points."""
+    prompts = of_lengths(1, 127, 128, 129, 16, 1_023, 1_024, 600)
+    ours = EngineSampler(wide_decoder, FREE, persistent=True)
+    theirs = EngineSampler(wide_decoder, FREE, persistent=False)
+    assert ours.said == "engine: persistent kernel to 8 sequences"
+    own_T, other_T = gaps(ours.sample(prompts, seeds=[0])), gaps(theirs.sample(prompts, seeds=[0]))
+    assert own_T.mean() < 1.2 * other_T.mean() + 1e-3
+    assert own_T.max() < 2 * other_T.max() + 1e-2
+
+
+@pytest.mark.gpu
+def test_what_a_row_gets_depends_on_that_row_alone_to_the_last_bit(wide_decoder):
+    """Not on the order, the others, their lengths, the window, or on a run before it."""
+    prompts = of_lengths(5, 127, 400, 129, 16, 1_000, 1_024, 600)
+    whole = EngineSampler(wide_decoder, FREE, persistent=True).sample(prompts, seeds=[0])
+    for window in (1, 8, 32):
+        sampler = EngineSampler(wide_decoder, FREE, persistent=True, window=window)
+        assert same_bits(sampler.sample(prompts[::-1], seeds=[0])[::-1], whole)
+        assert same_bits(sampler.sample(prompts[2:3], seeds=[0]), whole[2:3])
+        assert same_bits(sampler.sample([prompts[5], prompts[2]], seeds=[0]), [whole[5], whole[2]])
+
+
+@pytest.mark.gpu
+def test_a_long_sequence_is_merged_from_many_pages(wide_decoder, gaps):
+    """Nine pages and more are merged another way than eight; 64 pages are the edge at 8,192."""
+    prompts = of_lengths(1_020, 1_148, 2_000, 8_180)
+    sampler = EngineSampler(wide_decoder, Sampling(limit_tokens=24), persistent=True)
+    graphs = EngineSampler(wide_decoder, Sampling(limit_tokens=24), persistent=False)
+    own_T, other_T = gaps(sampler.sample(prompts, seeds=[0])), gaps(graphs.sample(prompts, seeds=[0]))
+    assert own_T.mean() < 1.2 * other_T.mean() + 1e-3
+
+
+@pytest.mark.gpu
+def test_rollouts_of_one_prompt_share_its_pages_and_come_and_go(wide_decoder, gaps, monkeypatch):
+    """More requests than rows, prompts over a page long, ends at any time: entries turn all pages back and again."""
+    model = replace(wide_decoder, stop_ids=frozenset(range(0, VOCABULARY, 30)))
+    sampler = EngineSampler(model, Sampling(limit_tokens=60), largest_batch=8, persistent=True, window=8)
+    turned = []
+    original = PersistentSteps.put_back
+    monkeypatch.setattr(
+        PersistentSteps, "put_back", lambda self, running: (turned.append(1), original(self, running))
+    )
+    rollouts = sampler.sample(of_lengths(200, 131, 64), seeds=range(8))
+    assert len(turned) > 3
+    assert {one.stop for one in rollouts} == {StopReason.EOS, StopReason.LENGTH}
+    for one in rollouts:
+        ends = [token in model.stop_ids for token in one.token_ids]
+        assert ends.index(True) == len(ends) - 1 if one.stop is StopReason.EOS else not any(ends)
+        assert one.stop is StopReason.EOS or len(one.token_ids) == 60
+    graphs = EngineSampler(model, Sampling(limit_tokens=60), largest_batch=8, persistent=False)
+    other_T = gaps(graphs.sample(of_lengths(200, 131, 64), seeds=range(8)))
+    assert gaps(rollouts).mean() < 1.2 * other_T.mean() + 1e-3
+
+
+@pytest.mark.gpu
+def test_many_rows_are_the_graphs_and_the_last_eight_the_kernels(wide_decoder, gaps, monkeypatch):
+    model = replace(wide_decoder, stop_ids=frozenset(range(0, VOCABULARY, 40)))
+    windows = []
+    original = PersistentSteps.run
+    monkeypatch.setattr(
+        PersistentSteps,
+        "run",
+        lambda self, running, times: (windows.append(len(running)), original(self, running, times)),
+    )
+    sampler = EngineSampler(model, Sampling(limit_tokens=120), persistent=True, window=8)
+    rollouts = sampler.sample(of_lengths(150, 30, 129, 128), seeds=range(6))
+    assert windows
+    assert max(windows) <= 8
+    graphs = EngineSampler(model, Sampling(limit_tokens=120), persistent=False)
+    other_T = gaps(graphs.sample(of_lengths(150, 30, 129, 128), seeds=range(6)))
+    assert gaps(rollouts).mean() < 1.2 * other_T.mean() + 1e-3
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("temperature", [0.6, 1.0, 1.5])
+def test_tokens_are_drawn_as_often_as_the_distribution_says(wide_decoder, temperature):
+    """Chi-square over 20 bins of about equal probability, 4,000 first tokens, against a float32 forward."""
+    (prompt,) = of_lengths(70)
+    sampling = Sampling(limit_tokens=1, temperature=temperature)
+    sampler = EngineSampler(wide_decoder, sampling, largest_batch=8, persistent=True)
+    rollouts = sampler.sample([prompt], seeds=range(4_000))
+    with torch.no_grad():
+        exact = Qwen2ForCausalLM(wide_decoder.module.config).cuda().float().eval()
+        exact.load_state_dict(wide_decoder.module.state_dict())
+        logits_V = exact(input_ids=torch.tensor([prompt.token_ids], device="cuda")).logits[0, -1, :VOCABULARY]
+    share_V = (logits_V.double() / temperature).softmax(-1).cpu()
+    bin_V = ((share_V.cumsum(-1) - share_V / 2) * 20).long().clamp(0, 19)
+    counts_K = torch.bincount(bin_V[[one.token_ids[0] for one in rollouts]], minlength=20)
+    expected_K = torch.zeros(20, dtype=torch.float64).index_add_(0, bin_V, share_V) * len(rollouts)
+    assert stats.chisquare(counts_K.numpy(), expected_K.numpy()).pvalue > 1e-3
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("settings", [{"top_p": 0.9}, {"top_k": 20, "temperature": 0.7}, {"min_p": 0.05}], ids=str)
+def test_a_cut_distribution_is_that_of_the_graphs(wide_decoder, settings):
+    """Where both have drawn the same so far, the log-probabilities are close, cut and raw."""
+    cut = Sampling(limit_tokens=20, **settings)
+    ours = EngineSampler(wide_decoder, cut, persistent=True).sample(of_lengths(60, 130), seeds=[0, 1])
+    theirs = EngineSampler(wide_decoder, cut, persistent=False).sample(of_lengths(60, 130), seeds=[0, 1])
+    compared = 0
+    for one, other in zip(ours, theirs, strict=True):
+        alike = [a == b for a, b in zip(one.token_ids, other.token_ids, strict=True)]
+        count = alike.index(False) if False in alike else len(alike)
+        compared += count
+        for name in ("logp", "raw_logp"):
+            own_T, other_T = torch.tensor(getattr(one, name)[:count]), torch.tensor(getattr(other, name)[:count])
+            assert not count or (own_T - other_T).abs().max() < 0.5
+    assert compared >= 10
+
+
+@pytest.mark.gpu
+def test_weights_that_are_written_in_place_are_laid_out_anew(wide_decoder, gaps):
+    sampler = EngineSampler(wide_decoder, FREE, persistent=True)
+    before = sampler.sample(of_lengths(30), seeds=[0])
+    parameters = list(wide_decoder.module.parameters())
+    kept = [parameter.detach().clone() for parameter in parameters]
+    try:
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter.mul_(1.05)
+        after = sampler.sample(of_lengths(30), seeds=[0])
+        graphs = EngineSampler(wide_decoder, FREE, persistent=False).sample(of_lengths(30), seeds=[0])
+        assert before[0].logp != after[0].logp
+        assert gaps(after).mean() < 1.5 * gaps(graphs).mean() + 1e-3
+    finally:
+        with torch.no_grad():
+            for parameter, value in zip(parameters, kept, strict=True):
+                parameter.copy_(value)
+    assert same_bits(sampler.sample(of_lengths(30), seeds=[0]), before)
+
+
+@pytest.mark.gpu
+def test_where_a_launch_is_refused_the_graphs_go_on(wide_decoder, gaps):
+    sampler = EngineSampler(wide_decoder, FREE, persistent=True, window=8)
+    sampler.sample(of_lengths(30, 140), seeds=[0])
+    kernel = sampler._kept[1]._persistent
+    decode, launches = kernel._program.decode, []
+
+    def refuse_the_third(params):
+        launches.append(1)
+        if len(launches) == 3:
+            raise LaunchFailed("too many blocks in cooperative launch")
+        decode(params)
+
+    kernel._program.decode = refuse_the_third
+    with pytest.warns(UserWarning, match="too many blocks in cooperative launch"):
+        rollouts = sampler.sample(of_lengths(30, 140), seeds=[0])
+    assert len(launches) == 3
+    graphs = EngineSampler(wide_decoder, FREE, persistent=False).sample(of_lengths(30, 140), seeds=[0])
+    assert gaps(rollouts).mean() < 1.2 * gaps(graphs).mean() + 1e-3
+
+
+@pytest.mark.gpu
+def test_weights_that_are_not_finite_are_an_error_and_leave_the_cache_clean(wide_decoder):
+    sampler = EngineSampler(wide_decoder, FREE, persistent=True)
+    before = sampler.sample(of_lengths(30), seeds=[0])
+    weight = wide_decoder.module.model.layers[1].mlp.down_proj.weight
+    kept = weight.detach().clone()
+    with torch.no_grad():
+        weight.fill_(math.nan)
+    try:
+        with pytest.raises(FloatingPointError, match="not finite"):
+            sampler.sample(of_lengths(30), seeds=[0])
+    finally:
+        with torch.no_grad():
+            weight.copy_(kept)
+    assert same_bits(sampler.sample(of_lengths(30), seeds=[0]), before)
+
+
+@pytest.mark.gpu
+@pytest.mark.patient
+def test_ten_thousand_launches_give_the_same_twice(wide_decoder):
+    sampler = EngineSampler(wide_decoder, Sampling(limit_tokens=5_000), persistent=True, window=1)
+    first = sampler.sample(of_lengths(5, 60, 100, 128, 200, 300, 17, 90), seeds=[0])
+    again = sampler.sample(of_lengths(5, 60, 100, 128, 200, 300, 17, 90), seeds=[0])
+    assert same_bits(first, again)
