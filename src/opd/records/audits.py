@@ -19,6 +19,7 @@ class Axis(StrEnum):
     FIXED_INPUTS = "fixed_inputs"
     FROZEN_EVALUATOR = "frozen_evaluator"
     LINEAGE = "lineage"
+    SELECTION = "selection"
     SINGLE_DEVICE = "single_device"
     SEPARATION = "explore_formal_separation"
     CONTAMINATION = "contamination"

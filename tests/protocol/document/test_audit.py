@@ -60,6 +60,16 @@ def test_paths_evaluators_lineage_device_separation_and_budget_are_clean(said: S
     assert said(name).verdict is Verdict.NONE_FOUND
 
 
+def test_what_was_exported_and_never_measured_is_named(said: Said) -> None:
+    """The run that was asked for 110 steps and stopped by hand at 63 left a loadable step 55."""
+    finding = said("selection")
+    assert finding.verdict is Verdict.NONE_FOUND
+    assert "count (step 2080, 2100, 2106)" in finding.sentence
+    assert "the official score is the best of 3 finals" in finding.sentence
+    assert "runs/stability/checkpoint-55)" in finding.sentence
+    assert "explore/attempt-001/runs/stability/checkpoint-55 was not measured" in finding.details
+
+
 def test_behaviour_is_confirmed_by_3289_seconds_left_for_a_pipeline_of_1759(document: Built, said: Said) -> None:
     finding = said("behaviour")
     assert (finding.axis, finding.verdict) == (Axis.BEHAVIOUR, Verdict.CONFIRMED)
