@@ -107,6 +107,31 @@ def test_the_score_is_that_of_the_sampled_token_and_not_of_the_likeliest(bigram)
         assert scored.teacher_logp == pytest.approx((expected,), abs=1e-12)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_alternatives_are_the_likeliest_tokens_of_transformers_at_each_place(student64, teacher64, temperature):
+    rollouts = sampled(student64, seeds=range(2))
+    options = {"temperature": temperature, "largest_tokens": 20, "chunk_tokens": 3}
+    plainly = PlainScorer(teacher64, **options).score(rollouts)
+    for one, other in zip(PlainScorer(teacher64, **options, alternatives=5).score(rollouts), plainly, strict=True):
+        assert (one.rollout, one.teacher_logp, other.alternatives) == (other.rollout, other.teacher_logp, None)
+        for place in range(len(one.rollout.token_ids)):
+            before = one.rollout.prompt.token_ids + one.rollout.token_ids[:place]
+            likely_V = next_probability_V(teacher64, before) ** (1 / temperature)
+            order = np.argsort(-likely_V, kind="stable")[:5]
+            shown = slice(5 * place, 5 * place + 5)
+            assert one.alternatives.ids[shown].tolist() == order.tolist()
+            expected = np.log(likely_V[order] / likely_V.sum())
+            np.testing.assert_allclose(one.alternatives.logp[shown], expected, rtol=0, atol=1e-6)  # kept in float32
+
+
+def test_of_a_small_vocabulary_all_tokens_are_alternatives(bigram):
+    (prompt,) = prompts((5,))
+    rollout = Rollout(prompt=prompt, sample=0, token_ids=(4, 9), logp=(0.0,) * 2, stop=StopReason.LENGTH)
+    (scored,) = PlainScorer(bigram(torch.zeros(12, 12, dtype=torch.float64)), alternatives=100).score([rollout])
+    assert scored.alternatives.count == 12
+    assert sorted(scored.alternatives.ids[12:]) == list(range(12))
+
+
 def test_a_score_that_is_not_finite_is_an_error_that_names_the_row(random_models):
     """E45: never a zero in its place."""
     model = load_model(random_models / "teacher", dtype="float32", device="cpu")

@@ -1,5 +1,7 @@
 """A step's rollouts come back from their table as they were, but for float32."""
 
+from array import array
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opd.records.rollout_table import read_table, table_path, write_table
-from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
+from opd.records.rollouts import Alternatives, Prompt, Rollout, ScoredRollout, StopReason
 
 IDS = st.integers(0, 2**31 - 1)
 NATS = st.floats(-1e30, 0)
@@ -73,6 +75,33 @@ def test_the_columns_are_those_that_other_programs_are_told_of(tmp_path):
             "teacher_logp": [-0.25],
         }
     ]
+
+
+def with_alternatives(ids: list[int], count: int) -> ScoredRollout:
+    prompt = Prompt(row=3, problem="1+1", answer="2", token_ids=(7, 8))
+    logp = (-0.5,) * len(ids)
+    rollout = Rollout(prompt=prompt, sample=1, token_ids=tuple(ids), logp=logp, stop=StopReason.EOS)
+    others = range(100, 100 + count * len(ids))
+    return ScoredRollout(
+        rollout=rollout,
+        teacher_logp=logp,
+        alternatives=Alternatives(count=count, ids=array("i", others), logp=array("f", [-one / 8 for one in others])),
+    )
+
+
+def test_alternatives_are_two_more_columns_and_come_back(tmp_path):
+    scored = [with_alternatives([9], 3), with_alternatives([9, 10, 11], 3)]
+    path = table_path(tmp_path, 1)
+    write_table(path, scored)
+    assert read_table(path) == scored
+    assert pq.read_schema(path).names[-2:] == ["alternative_ids", "alternative_logp"]
+    rows = pq.read_table(path).to_pylist()
+    assert [row["alternative_ids"] for row in rows] == [[100, 101, 102], list(range(100, 109))]
+    assert rows[0]["alternative_logp"] == [-100 / 8, -101 / 8, -102 / 8]
+    plain = ScoredRollout(rollout=scored[0].rollout, teacher_logp=(-0.5,))
+    with pytest.raises(ValueError, match="1 of the step's 2 rollouts have alternatives"):
+        write_table(path, [scored[0], plain])
+    assert read_table(path) == scored
 
 
 def test_a_table_that_can_not_be_written_leaves_the_old_one(tmp_path, full_disk):

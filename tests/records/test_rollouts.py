@@ -1,10 +1,11 @@
 """What the nouns of sampling refuse at the door."""
 
 import dataclasses
+from array import array
 
 import pytest
 
-from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
+from opd.records.rollouts import Alternatives, Prompt, Rollout, ScoredRollout, StopReason
 
 PROMPT = Prompt(row=17, problem="1+1", answer="2", token_ids=(5, 6))
 
@@ -22,6 +23,18 @@ def test_lists_of_different_length_are_refused_with_both_lengths(tokens, values)
     sampled = rollout(ids, (-1.0,) * tokens)
     with pytest.raises(ValueError, match=f"^{tokens} sampled tokens but {values} teacher scores$"):
         ScoredRollout(rollout=sampled, teacher_logp=logp)
+
+
+def test_every_token_has_the_same_number_of_alternatives():
+    sampled = rollout((1, 2, 3), (-1.0,) * 3)
+    fits = Alternatives(count=2, ids=array("i", range(6)), logp=array("f", [-1.0] * 6))
+    assert ScoredRollout(rollout=sampled, teacher_logp=(-1.0,) * 3, alternatives=fits).alternatives == fits
+    short = Alternatives(count=2, ids=array("i", range(4)), logp=array("f", [-1.0] * 4))
+    with pytest.raises(ValueError, match="^3 sampled tokens but 4 alternatives$"):
+        ScoredRollout(rollout=sampled, teacher_logp=(-1.0,) * 3, alternatives=short)
+    for count, ids, values in ((2, 3, 3), (2, 4, 2), (0, 0, 0)):
+        with pytest.raises(ValueError, match=f"{ids} ids, {values} log-probabilities, {count} at each place"):
+            Alternatives(count=count, ids=array("i", range(ids)), logp=array("f", [0.0] * values))
 
 
 def test_nothing_is_no_prompt_and_no_rollout():

@@ -145,6 +145,24 @@ def test_the_same_recipe_gives_the_same_run_bit_for_bit(make_recipe, tmp_path: P
         assert read_table(table_path(runs[0], step)) == read_table(table_path(runs[1], step))
 
 
+def test_alternatives_are_kept_and_change_nothing_that_is_learned(make_recipe, tmp_path: Path) -> None:
+    runs = [tmp_path / "without", tmp_path / "with"]
+    for out, count in zip(runs, (0, 3), strict=True):
+        go(make_recipe("budget.steps=2", f"save.alternatives={count}"), out)
+    assert repeatable(runs[0]) == repeatable(runs[1])
+    assert weights_sha256(runs[0] / "checkpoint-2") == weights_sha256(runs[1] / "checkpoint-2")
+    plain, told = ([read_table(table_path(out, step)) for step in (1, 2)] for out in runs)
+    assert [[replace(one, alternatives=None) for one in step] for step in told] == plain
+    for one in (one for step in told for one in step):
+        assert one.alternatives is not None
+        assert len(one.alternatives.ids) == 3 * len(one.rollout.token_ids)
+        for place, (id_, logp) in enumerate(zip(one.rollout.token_ids, one.teacher_logp, strict=True)):
+            likeliest = one.alternatives.logp[3 * place]
+            assert likeliest >= logp - 1e-6
+            if id_ == one.alternatives.ids[3 * place]:
+                assert likeliest == pytest.approx(logp, abs=1e-6)
+
+
 def test_another_seed_is_another_run(make_recipe, tmp_path: Path) -> None:
     """E50, E61: other rows, other noise, other weights."""
     for seed in (3, 4):

@@ -274,6 +274,8 @@ def test_a_plan_counts_rows_tokens_and_disk(make_recipe, tmp_path: Path) -> None
     disk = {part.name: part.bytes for part in plan.disk.parts}
     assert disk["checkpoints, 6 at once"] == 6 * 4 * parameters  # two newest, one in the making, steps 10, 20, 30
     assert disk["trainer states, 2 at once"] == 2 * 12 * parameters
+    told = make_plan(make_recipe("budget.steps=30", "save.alternatives=5"), out=tmp_path).disk.parts[-1].bytes
+    assert told - disk["rollouts, at most"] == plan.rollout_tokens * 5 * 8
     assert plan.lacks == ()
     assert not (tmp_path / "not").exists()
     best = make_plan(make_recipe("budget.steps=30", "save.every=5", "save.keep_best=9"), out=tmp_path)

@@ -52,6 +52,10 @@ THERE_ARE = f"there are: {', '.join(names())}"
             ["save.keep_best=2", "save.best_by=reward"],
             'save.best_by = "reward", and the recipe has no reward; add one, or choose kl or loss',
         ),
+        (
+            ["save.alternatives=5", "save.rollouts=false"],
+            "save: alternatives = 5 are kept with the rollouts, and rollouts = false keeps none",
+        ),
         (["save.best_by=accuracy"], "save.best_by = 'accuracy': input should be 'kl', 'loss' or 'reward'"),
         (["optimizer.lr=0"], "optimizer.lr = 0: input should be greater than 0"),
         (["optimizer.lr=nan"], "optimizer.lr = nan: input should be a finite number"),

@@ -10,7 +10,7 @@ formed for a chunk of kept tokens at a time, by `models/head.py`, and never for 
 
 import torch
 
-from opd.models.head import HEAD_CHUNK_TOKENS, head_logp
+from opd.models.head import HEAD_CHUNK_TOKENS, head_logits, head_logp
 from opd.models.load import LanguageModel
 from opd.models.packing import hidden_states
 from opd.models.sequences import Sequences
@@ -24,9 +24,31 @@ def token_logp(
     The softmax is over the tokenizer's tokens: padded rows of the embedding have no share (faults E33). For scoring:
     with gradients, the logits of every chunk are kept; what learns goes through `backward_in_chunks`.
     """
-    hidden_NH, ids_N = before_kept(model, sequences)
+    return logp_of(model, *before_kept(model, sequences), temperature=temperature, chunk_tokens=chunk_tokens)
+
+
+def logp_of(
+    model: LanguageModel, hidden_NH: torch.Tensor, ids_N: torch.Tensor, *, temperature: float, chunk_tokens: int
+) -> torch.Tensor:
+    """The same from the hidden states that predict the tokens."""
     chunks = zip(hidden_NH.split(chunk_tokens), ids_N.split(chunk_tokens), strict=True)
     return torch.cat([head_logp(model, *chunk, temperature=temperature) for chunk in chunks])
+
+
+def likeliest(
+    model: LanguageModel, hidden_NH: torch.Tensor, *, count: int, temperature: float, chunk_tokens: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(ids_NK, logp_NK): the `count` likeliest tokens after each hidden state, the likeliest first, and nats.
+
+    All of them where the vocabulary has fewer. Another product with the head's matrix; the model below is not run.
+    """
+    logp_NK, ids_NK = [], []
+    for hidden_CH in hidden_NH.split(chunk_tokens):
+        logp_CV = (head_logits(model, hidden_CH) / temperature).log_softmax(dim=-1)
+        found = logp_CV.topk(min(count, logp_CV.shape[-1]), dim=-1)
+        logp_NK.append(found.values)
+        ids_NK.append(found.indices)
+    return torch.cat(ids_NK), torch.cat(logp_NK)
 
 
 def before_kept(model: LanguageModel, sequences: Sequences) -> tuple[torch.Tensor, torch.Tensor]:

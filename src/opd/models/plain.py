@@ -11,9 +11,10 @@ The log-probability that comes back with a token is that of the distribution tha
 
 import inspect
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from transformers import DynamicCache
@@ -22,11 +23,11 @@ from opd.models.chat import check_fits
 from opd.models.head import HEAD_CHUNK_TOKENS, head_logits
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
-from opd.models.logprobs import token_logp
+from opd.models.logprobs import before_kept, likeliest, logp_of
 from opd.models.noise import draw, uniforms
 from opd.models.sequences import micro_batches, packed
 from opd.records.errors import AskedWrongly
-from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
+from opd.records.rollouts import Alternatives, Prompt, Rollout, ScoredRollout, StopReason
 
 
 class PlainSampler:
@@ -99,6 +100,11 @@ class PlainSampler:
         return noise.to(self._model.device)
 
 
+class _Head(TypedDict):
+    temperature: float
+    chunk_tokens: int
+
+
 class PlainScorer:
     """A `Scorer` by one forward pass over prompt and response."""
 
@@ -109,27 +115,47 @@ class PlainScorer:
         temperature: float = 1.0,
         largest_tokens: int = 16_384,
         chunk_tokens: int = HEAD_CHUNK_TOKENS,
+        alternatives: int = 0,
     ) -> None:
         self._model = model
-        self._temperature = temperature
         self._largest_tokens = largest_tokens
-        self._chunk_tokens = chunk_tokens
+        self._head: _Head = {"temperature": temperature, "chunk_tokens": chunk_tokens}
+        self._alternatives = alternatives
 
     @torch.no_grad()
     def score(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
-        """Each rollout with the model's log-probability (nats) of its tokens; see `Scorer`."""
+        """Each rollout with the model's log-probability (nats) of its tokens; see `Scorer`.
+
+        And with its `alternatives` likeliest tokens at each place, where that is not 0.
+        """
         groups = micro_batches(rollouts, largest_tokens=self._largest_tokens, packs=self._model.packs)
         rows = [packed([rollouts[index] for index in group], device=self._model.device) for group in groups]
         found: dict[int, torch.Tensor] = {}  # on the device, so that nothing waits until all is handed over
+        others: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         for group, sequences in zip(groups, rows, strict=True):
-            logp_N = token_logp(
-                self._model, sequences, temperature=self._temperature, chunk_tokens=self._chunk_tokens
-            )
+            hidden_NH, ids_N = before_kept(self._model, sequences)
+            logp_N = logp_of(self._model, hidden_NH, ids_N, **self._head)
             found |= zip(group, logp_N.split(sequences.responses), strict=True)
+            if self._alternatives:
+                both = likeliest(self._model, hidden_NH, count=self._alternatives, **self._head)
+                apart = (one.split(sequences.responses) for one in both)
+                others |= zip(group, zip(*apart, strict=True), strict=True)
         return [
-            ScoredRollout(rollout=rollout, teacher_logp=_finite(rollout, found[index]))
+            ScoredRollout(
+                rollout=rollout,
+                teacher_logp=_finite(rollout, found[index]),
+                alternatives=_alternatives(*others[index]) if others else None,
+            )
             for index, rollout in enumerate(rollouts)
         ]
+
+
+def _alternatives(ids_TK: torch.Tensor, logp_TK: torch.Tensor) -> Alternatives:
+    return Alternatives(
+        count=ids_TK.shape[-1],
+        ids=array("i", ids_TK.to("cpu", torch.int32).numpy().tobytes()),
+        logp=array("f", logp_TK.to("cpu", torch.float32).numpy().tobytes()),
+    )
 
 
 def misfit(module: Any) -> str | None:

@@ -3,18 +3,22 @@
     row  epoch  sample  problem  answer  stop  prompt_ids  token_ids  student_logp  teacher_logp
     int  int    int     text     text    text  [int32]     [int32]    [float32]     [float32]      a row a rollout
 
+Where a recipe asks for the teacher's alternatives, two more columns follow: `alternative_ids` [int32] and
+`alternative_logp` [float32], K for each token, one token's after the other's, the likeliest first.
 `rollouts/tokenizer.json` beside the tables turns ids back into text. Log-probabilities are in nats, the student's of
 the distribution that was drawn from. `docs/recipe.md` describes each column.
 """
 
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opd.records.files import whole
-from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
+from opd.records.rollouts import Alternatives, Prompt, Rollout, ScoredRollout, StopReason
 
 _SCHEMA = pa.schema(
     [
@@ -30,6 +34,8 @@ _SCHEMA = pa.schema(
         ("teacher_logp", pa.list_(pa.float32())),
     ]
 )
+_IDS = pa.field("alternative_ids", pa.list_(pa.int32()))
+_LOGP = pa.field("alternative_logp", pa.list_(pa.float32()))
 
 
 def table_path(run: Path, step: int) -> Path:
@@ -54,8 +60,15 @@ def write_table(path: Path, scored: Sequence[ScoredRollout]) -> None:
         }
         for one in scored
     ]
+    table = pa.Table.from_pylist(rows, schema=_SCHEMA)
+    others = [one.alternatives for one in scored if one.alternatives is not None]
+    if others:
+        if len(others) != len(scored):
+            raise ValueError(f"{len(others)} of the step's {len(scored)} rollouts have alternatives")
+        table = table.append_column(_IDS, _lists([one.ids for one in others], of=pa.int32()))
+        table = table.append_column(_LOGP, _lists([one.logp for one in others], of=pa.float32()))
     with whole(path) as temporary:
-        pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd")
 
 
 def read_table(path: Path) -> list[ScoredRollout]:
@@ -76,6 +89,27 @@ def read_table(path: Path) -> list[ScoredRollout]:
                 stop=StopReason(row["stop"]),
             ),
             teacher_logp=tuple(row["teacher_logp"]),
+            alternatives=_alternatives(row),
         )
-        for row in pq.read_table(path, schema=_SCHEMA).to_pylist()
+        for row in pq.read_table(path, schema=_schema_of(path)).to_pylist()
     ]
+
+
+def _lists(values: "Sequence[array[Any]]", *, of: pa.DataType) -> pa.ListArray:
+    """A row for each array, which are millions of numbers: their bytes are taken as they are."""
+    flat = b"".join(one.tobytes() for one in values)
+    ends = [0]
+    for one in values:
+        ends.append(ends[-1] + len(one))
+    return pa.ListArray.from_arrays(ends, pa.Array.from_buffers(of, ends[-1], [None, pa.py_buffer(flat)]))
+
+
+def _schema_of(path: Path) -> pa.Schema:
+    return pa.schema([*_SCHEMA, _IDS, _LOGP]) if _IDS.name in pq.read_schema(path).names else _SCHEMA
+
+
+def _alternatives(row: dict[str, Any]) -> Alternatives | None:
+    if _IDS.name not in row:
+        return None
+    count = len(row[_IDS.name]) // max(1, len(row["token_ids"]))
+    return Alternatives(count=count, ids=array("i", row[_IDS.name]), logp=array("f", row[_LOGP.name]))

@@ -5,6 +5,7 @@ One log-probability for each sampled token, in nats; lists of different lengths 
 (E30).
 """
 
+from array import array
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -57,11 +58,28 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alternatives:
+    """The tokens that the teacher found likeliest at each place of a rollout, `count` of them, the likeliest first.
+
+    Those of one place follow those of the place before, without a bracket: there are millions in a step.
+    """
+
+    count: int
+    ids: "array[int]"  # of C ints
+    logp: "array[float]"  # of C floats; nats
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or len(self.ids) != len(self.logp) or len(self.ids) % self.count:
+            raise ValueError(f"{len(self.ids)} ids, {len(self.logp)} log-probabilities, {self.count} at each place")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRollout:
     """A rollout with the teacher's log-probability of each of its tokens, in nats."""
 
     rollout: Rollout
     teacher_logp: tuple[float, ...]
+    alternatives: Alternatives | None = None  # to each token; null: none were asked for
     reward: float | None = None  # of the whole answer; null where there is no task reward, or its grader failed
     advantage: float = 0.0  # the reward against its siblings', weighted
     weights: tuple[float, ...] | None = None  # one a token: how much it is learned from; null: all of them alike
@@ -73,6 +91,9 @@ class ScoredRollout:
             raise ValueError(
                 f"{len(self.rollout.token_ids)} sampled tokens but {len(self.teacher_logp)} teacher scores"
             )
+        other = self.alternatives
+        if other is not None and len(other.ids) != other.count * len(self.rollout.token_ids):
+            raise ValueError(f"{len(self.rollout.token_ids)} sampled tokens but {len(other.ids)} alternatives")
 
     @property
     def trained_tokens(self) -> int:

@@ -20,6 +20,7 @@ from opd.train.rehearsal import Rehearsal, rehearse
 from opd.train.survey import Survey, survey_of
 
 TOKEN_BYTES = 12  # of a rollout's table: id, student's and teacher's log-probability; a packed one has 8 to 12
+ALTERNATIVE_BYTES = 8  # of the teacher's alternatives to a token, each: id and log-probability
 
 
 class Space(Settings):
@@ -175,7 +176,8 @@ def _disk_space(recipe: Recipe, student: Found, place: Path, *, steps: int, prom
             state = 3 * max(4, width) * trained_parameters(recipe, student)
             parts.append(Part(name="trainer states, 2 at once", bytes=2 * state))
     if save.rollouts:
-        each = (asked.limit_tokens * TOKEN_BYTES) + prompt_tokens * 4
+        token_bytes = TOKEN_BYTES + save.alternatives * ALTERNATIVE_BYTES
+        each = asked.limit_tokens * token_bytes + prompt_tokens * 4
         rollouts = steps * asked.prompts_per_step * asked.per_prompt
         parts.append(Part(name="rollouts, at most", bytes=rollouts * each))
     return Space(

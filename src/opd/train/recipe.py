@@ -25,8 +25,10 @@ from opd.models.interfaces import Sampler, Sampling, Scorer
 from opd.models.layers import compile_layers, recompute_layers
 from opd.models.load import LanguageModel, find_model, load_model
 from opd.models.machine import choose_device
-from opd.models.plain import PlainScorer
 from opd.models.samplers import EngineChoice, choose_sampler
+from opd.models.scorers import ScorerChoice, choose_scorer
+from opd.models.vllm.sampler import check_sampling
+from opd.models.vllm.scorer import check_scoring
 from opd.records.errors import AskedWrongly
 from opd.records.files import sha256
 from opd.records.metrics import LeftOut
@@ -38,10 +40,11 @@ from opd.train.clock import Budget, BudgetSettings
 from opd.train.corpus.duplicates import Repetition
 from opd.train.credit import CreditSettings
 from opd.train.data import DataSettings, check_repeats, read_prompts
-from opd.train.objective import Objective
+from opd.train.objective import Divergence, Objective
 from opd.train.order import PromptOrder
 from opd.train.origins import Origins, check_same, origins_of
 from opd.train.pairing import Speaker, mismatch
+from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.retention import BestBy, Retention
 from opd.train.reward import Reward, RewardSettings
 from opd.train.sink import SinkSettings
@@ -106,6 +109,9 @@ class SaveSettings(Settings):
     """Steps between two trainer states, from which `--resume` goes on; null: with every checkpoint; 0: never."""
     rollouts: bool = True
     """Keep every step's tokens and log-probabilities under `rollouts/`."""
+    alternatives: Annotated[int, Field(ge=0, le=100)] = 0
+    """With each of those tokens, so many of the teacher's likeliest, for the page of rollouts. Costs one more product
+    with the teacher's head; teaches nothing."""
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:
@@ -113,6 +119,11 @@ class SaveSettings(Settings):
             raise AskedWrongly(
                 f"keep_every = {self.keep_every} is no multiple of every = {self.every}, so that most of its "
                 "steps have no checkpoint to keep; make it one"
+            )
+        if self.alternatives and not self.rollouts:
+            raise AskedWrongly(
+                f"alternatives = {self.alternatives} are kept with the rollouts, and rollouts = false keeps none; "
+                "set alternatives = 0 or rollouts = true"
             )
         return self
 
@@ -145,7 +156,12 @@ class MachineSettings(Settings):
     head_chunk_tokens: Annotated[int, Field(gt=0, le=1 << 24)] = 128
     """Tokens whose logits exist at once."""
     engine: EngineChoice = "auto"
-    """What samples: `engine`, `plain` (transformers' own forward, slow), or `auto`: the engine where it fits."""
+    """What samples: `engine`, `plain` (transformers' own forward, slow), `vllm` (a copy of the weights, sent anew for
+    every step), or `auto`: the engine where it fits."""
+    scorer: ScorerChoice = "plain"
+    """What scores with the teacher: `plain`, or `vllm`, whose copy is then the only one on the GPU."""
+    vllm_sleeps: bool = False
+    """Between two calls vLLM gives its memory back, and is sent its weights anew."""
     recompute_layers: bool = False
     """Gradient checkpointing: a layer keeps only its input and runs again in the backward pass."""
     compile: bool = False
@@ -208,6 +224,19 @@ class Recipe(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _within_vllm(self) -> Self:
+        if self.machine.engine == "vllm":
+            check_sampling(self.rollouts.sampling)
+        if self.machine.scorer == "vllm":
+            check_scoring(temperature=self.rollouts.temperature, alternatives=self.save.alternatives)
+            if isinstance(self.objective, Divergence):
+                raise AskedWrongly(
+                    f'machine.scorer = "vllm" with objective {self.objective.name}, which compares whole '
+                    'distributions: vLLM gives the sampled tokens\' alone; set machine.scorer = "plain"'
+                )
+        return self
+
     @property
     def order_seed(self) -> int | None:
         """The seed of the order of rows; None for that of the file."""
@@ -233,10 +262,13 @@ class Parts:
     repetition: Repetition
     left_out: LeftOut
     teacher: LanguageModel
+    ranks: Ranks = ALONE
 
 
-def build(recipe: Recipe, *, began_with: Origins | None = None, began: float | None = None) -> Parts:
-    """The parts of the run; the only place that turns names into objects.
+def build(
+    recipe: Recipe, *, began_with: Origins | None = None, began: float | None = None, ranks: Ranks = ALONE
+) -> Parts:
+    """The parts of the run, of this rank; the only place that turns names into objects.
 
     `began_with` are the models that a run to go on with was made from; `began` is when its process was started, by
     `time.monotonic`; None: now. Raises `AskedWrongly` for a model, teacher or data file that can't be used, or for
@@ -249,42 +281,48 @@ def build(recipe: Recipe, *, began_with: Origins | None = None, began: float | N
     if began_with is not None:
         check_same(began_with, origins, places={"student": recipe.student.model, "teacher": recipe.teacher.model})
     student = _load(recipe.student, device)
-    teacher = _load(recipe.teacher, device)
+    teacher = _load(recipe.teacher, "cpu" if recipe.machine.scorer == "vllm" else device)
     teacher.module.requires_grad_(False)
     if fault := mismatch(*(Speaker(tokenizer=one.tokenizer, stop_ids=one.stop_ids) for one in (student, teacher))):
         raise AskedWrongly(fault)
     if recipe.lora is not None:
         attach(student.module, recipe.lora, seed=recipe.seed)
     _shape_layers(recipe.machine, student, teacher)
+    if ranks.count > 1 and "vllm" in (recipe.machine.engine, recipe.machine.scorer):
+        raise AskedWrongly(f"vLLM runs in one process here, and the run has {ranks.count} ranks; leave it out")
     rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None)
     prompts = rows.prompts
     repetition = check_repeats(recipe.data, prompts)
     rollouts, machine = recipe.rollouts, recipe.machine
     for model in (student, teacher):
         check_fits(model, prompts, limit_tokens=rollouts.limit_tokens)
-    chosen = choose_sampler(student, rollouts.sampling, engine=machine.engine, largest_batch=rollouts.largest_batch)
+    prompt_tokens = max((len(prompt.token_ids) for prompt in prompts), default=1)
+    chosen = choose_sampler(
+        student,
+        rollouts.sampling,
+        engine=machine.engine,
+        largest_batch=rollouts.largest_batch,
+        prompt_tokens=prompt_tokens,
+        sleeps=machine.vllm_sleeps,
+    )
     return Parts(
         student=student,
         prompts=prompts,
         order=PromptOrder(rows=len(prompts), seed=recipe.order_seed),
         sampler=chosen.sampler,
         sampled_by=chosen.said,
-        scorer=PlainScorer(
+        scorer=choose_scorer(
             teacher,
+            scorer=machine.scorer,
             temperature=rollouts.temperature,
+            sequence_tokens=prompt_tokens + rollouts.limit_tokens,
             largest_tokens=machine.micro_batch_tokens,
             chunk_tokens=machine.head_chunk_tokens,
+            alternatives=recipe.save.alternatives,
+            sleeps=machine.vllm_sleeps,
         ),
         reward=None if recipe.reward is None else Reward(recipe.reward, student),
-        updater=Updater(
-            student,
-            recipe.objective,
-            recipe.optimizer,
-            teacher=teacher,
-            temperature=rollouts.temperature,
-            largest_tokens=machine.micro_batch_tokens,
-            chunk_tokens=machine.head_chunk_tokens,
-        ),
+        updater=_updater(recipe, student, teacher, ranks, sampler_differs=chosen.differs),
         budget=budget,
         device=device,
         data_sha256=sha256(locate(recipe.data.path)),
@@ -292,6 +330,23 @@ def build(recipe: Recipe, *, began_with: Origins | None = None, began: float | N
         repetition=repetition,
         left_out=rows.left_out,
         teacher=teacher,
+        ranks=ranks,
+    )
+
+
+def _updater(
+    recipe: Recipe, student: LanguageModel, teacher: LanguageModel, ranks: Ranks, *, sampler_differs: bool
+) -> Updater:
+    return Updater(
+        student,
+        recipe.objective,
+        recipe.optimizer,
+        teacher=teacher,
+        temperature=recipe.rollouts.temperature,
+        largest_tokens=recipe.machine.micro_batch_tokens,
+        chunk_tokens=recipe.machine.head_chunk_tokens,
+        sampler_differs=sampler_differs,
+        ranks=ranks,
     )
 
 

@@ -1,7 +1,9 @@
 """Small runs, scores and attempts on the disk, in the formats that the install writes, for pages to be looked at."""
 
 import json
+from array import array
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from opd.records.audits import Verdict as Found
 from opd.records.files import write_json
 from opd.records.receipts import NO_HEAD, Receipt, begin, seal
 from opd.records.rollout_table import table_path, write_table
-from opd.records.rollouts import ScoredRollout, StopReason
+from opd.records.rollouts import Alternatives, ScoredRollout, StopReason
 from opd.records.scores import Judgement, Sample, Verdict
 
 QUESTIONS, EACH = 60, 4
@@ -61,13 +63,22 @@ def add_step(folder: Path, step: int) -> None:
 def rollouts() -> list[ScoredRollout]:
     """One whose widest gap is known, one that was cut short, one that is hostile, two that are long."""
     tokenizer = byte_tokenizer()
-    return [
+    made = [
         scored(tokenizer, response="73-9=63\n63+7=70\n</think>\n\n\\boxed{70}<eos>", gaps=GAPS),
         scored(tokenizer, response="7\n" * 30, stop=StopReason.LENGTH),
         scored(tokenizer, problem=HOSTILE, response=f"{HOSTILE} é 数 🧮"),
         scored(tokenizer, response="64+7=71\n" * 900, gaps={6000: -9.0}),
         scored(tokenizer, response="64+7=71 " * 2000, gaps={12_000: -8.0}),  # in one line
     ]
+    return [with_alternatives(one) for one in made]
+
+
+def with_alternatives(one: ScoredRollout) -> ScoredRollout:
+    """As if the teacher had found a `4` likeliest everywhere, before what was sampled."""
+    four = byte_tokenizer().encode("4", add_special_tokens=False).ids[0]
+    ids = array("i", (id_ for sampled in one.rollout.token_ids for id_ in (four, sampled)))
+    logp = array("f", (nats for sampled in one.teacher_logp for nats in (-0.25, sampled)))
+    return replace(one, alternatives=Alternatives(count=2, ids=ids, logp=logp))
 
 
 def samples(right: int) -> list[Sample]:

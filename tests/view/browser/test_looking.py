@@ -8,7 +8,7 @@ from tests.view.conftest import byte_tokenizer
 
 from opd.records.scores import Verdict
 from opd.view.tokens import level, level_class, tokens_of, widest
-from opd.view.words import number, signed
+from opd.view.words import number, probability, signed
 
 pytest.importorskip("playwright.sync_api", reason="the pages were not looked at: pip install playwright")
 from playwright.sync_api import expect
@@ -90,6 +90,37 @@ def test_tokens_have_the_colours_of_the_gaps_and_the_reading_both_log_probabilit
     expect(reading).to_contain_text(f"student {number(worst.student_logp)} nats")
     expect(reading).to_contain_text(f"teacher {number(worst.teacher_logp)} nats")
     expect(reading).to_contain_text(f"gap {signed(worst.gap)} nats")
+
+
+def test_the_teachers_likeliest_tokens_stand_with_a_token(window):
+    first = made.rollouts()[0]
+    page = window.open(f"/rollouts/{window.id('train/one')}?step=1&at=0&place=7")
+    ranked = page.locator(".token-reading .likeliest li")
+    expect(ranked).to_have_text(
+        [re.compile(rf"4\s+{probability(-0.25)}"), re.compile(probability(first.teacher_logp[6]))]
+    )
+    expect(ranked.nth(1)).to_have_class("taken")
+    expect(ranked.nth(0)).to_have_attribute("title", re.compile("−0.250 nats"))
+    other = page.locator(".tokens .t").nth(0)
+    other.hover()
+    expect(ranked.nth(1)).to_contain_text(probability(first.teacher_logp[0]))
+
+
+def test_pointing_at_a_token_moves_nothing_below(window):
+    page = window.open(f"/rollouts/{window.id('train/one')}?step=1&at=0")
+    token = page.locator(".tokens .t").nth(20)
+    expect(token).to_be_visible()
+    before = token.bounding_box()
+    token.hover()
+    expect(page.locator(".token-reading .likeliest")).to_be_visible()
+    assert token.bounding_box() == before
+
+
+def test_a_hostile_token_is_text_among_the_likeliest_as_well(window):
+    hostile = made.rollouts()[2]
+    place = hostile.rollout.token_ids.index(made.byte_tokenizer().encode("<", add_special_tokens=False).ids[0])
+    page = window.open(f"/rollouts/{window.id('train/one')}?step=1&at=2&place={place + 1}")
+    expect(page.locator(".likeliest .taken .its-text")).to_have_text("<")
 
 
 def test_a_key_jumps_to_the_widest_gap_and_the_address_keeps_the_place(window):

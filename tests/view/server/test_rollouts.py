@@ -3,6 +3,8 @@
 import json
 import math
 import sys
+from array import array
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -11,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models
 
 from opd.records.rollout_table import read_table, table_path
-from opd.records.rollouts import StopReason
+from opd.records.rollouts import Alternatives, StopReason
 from opd.train.credit import repetition_onset
 from opd.view.server.answers import Gone, Unreadable
 from opd.view.server.grades import Grades
@@ -21,7 +24,7 @@ from opd.view.server.loops import loop_begins
 from opd.view.server.places import Place
 from opd.view.server.programs import Programs
 from opd.view.server.rollouts import Rollouts
-from opd.view.server.texts import Texts
+from opd.view.server.texts import Texts, _word
 
 EXACT = """
 import json, sys
@@ -153,6 +156,60 @@ def test_a_rollout_token_by_token_is_what_was_sampled(make, rollouts):
         assert [text for piece in pieces for text in piece["texts"]] == found["texts"]
         assert all(piece["worst"] == found["worst"] for piece in pieces)
     assert "".join(rollouts.one(run, 2, 3, begin=0, count=99)["texts"]) == "é😀<script>\\boxed{71}<eos>"
+
+
+def with_alternatives(one, tokenizer, count=3):
+    """The sampled token, then one, two … ids further; the first of them a part of a character."""
+    ids = [(id_ + 7 * rank) % tokenizer.get_vocab_size() for id_ in one.rollout.token_ids for rank in range(count)]
+    nats = [-0.5 - rank - place / 1000 for place in range(len(one.rollout.token_ids)) for rank in range(count)]
+    return replace(one, alternatives=Alternatives(count=count, ids=array("i", ids), logp=array("f", nats)))
+
+
+def test_the_teachers_likeliest_tokens_are_those_of_the_places_that_are_shown(make, rollouts, scored_of, tokenizer):
+    texts = ["73-9=64\n\\boxed{64}<eos>", "é😀<script>"]
+    kept = [with_alternatives(scored_of(response=text), tokenizer) for text in texts]
+    run = make(kept)
+    for index, one in enumerate(kept):
+        whole = rollouts.one(run, 2, index, begin=0, count=99)["alternatives"]
+        assert whole["count"] == 3
+        assert whole["ids"] == list(one.alternatives.ids)
+        assert whole["logp"] == pytest.approx(list(one.alternatives.logp), abs=2e-6)
+        assert whole["texts"].keys() == set(one.alternatives.ids)
+        for id_, text in whole["texts"].items():
+            assert text == tokenizer.decode([id_], skip_special_tokens=False)
+        pieces = [rollouts.one(run, 2, index, begin=begin, count=4)["alternatives"] for begin in range(0, 40, 4)]
+        assert [id_ for piece in pieces for id_ in piece["ids"]] == whole["ids"]
+    (run.path / "rollouts" / "tokenizer.json").unlink()
+    assert rollouts.one(run, 2, 0, begin=0, count=99)["alternatives"]["texts"] == {}
+
+
+def test_a_run_that_kept_no_alternatives_has_none(make, rollouts):
+    assert rollouts.one(make(), 2, 0, begin=0, count=99)["alternatives"] is None
+
+
+def test_alternatives_that_do_not_fit_their_tokens_are_damage(make, rollouts, scored_of, tokenizer):
+    run = make([with_alternatives(scored_of(response=text), tokenizer) for text in ("73-9", "73")])
+    path = table_path(run.path, 2)
+    whole = pq.read_table(path)
+
+    def moved(lists):  # the next row has what is missing here
+        first, second = lists
+        return [first[:-1], [*first[-1:], *second]]
+
+    for name in ("alternative_ids", "alternative_logp"):
+        pq.write_table(with_column(whole, name, moved(whole[name].to_pylist())), path)
+        with pytest.raises(Unreadable, match="not every token has the same number of alternatives"):
+            page(rollouts, run)
+    pq.write_table(whole.drop_columns(["alternative_logp"]), path)
+    assert rollouts.one(run, 2, 0, begin=0, count=9)["alternatives"] is None
+
+
+@pytest.mark.parametrize(("kind", "text"), [("ByteLevel", " the"), ("Metaspace", " the")])
+def test_an_alternative_has_the_blank_that_it_would_have_within_a_text(kind, text):
+    made = Tokenizer(models.WordLevel({"▁the" if kind == "Metaspace" else "Ġthe": 0}, unk_token="▁the"))
+    made.decoder = decoders.Metaspace() if kind == "Metaspace" else decoders.ByteLevel()
+    assert _word(0, made) == text
+    assert _word(5, made) == _word(-1, made).replace("-1", "5") == "⟨id 5 has no text⟩"
 
 
 NUMBERS = st.integers(0, 9)

@@ -1,7 +1,7 @@
 """Rollouts of a training run: which there are, a page of them, and one token by token.
 
-gap = log teacher - log student, nats. A table keeps neither a verdict nor what else the teacher would have said, so
-right and wrong are asked of the install's grader, and alternatives are null.
+gap = log teacher - log student, nats. A table keeps no verdict, so right and wrong are asked of the install's grader.
+What else the teacher would have said is there where the recipe asked for it (`save.alternatives`), and else null.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,6 +80,7 @@ class Rollouts:
         texts, missing = self._texts.pieces(run, ids.tolist())
         order = np.argsort(-np.abs(np.nan_to_num(gaps)), kind="stable")[:_WORST_SHOWN]
         shown = slice(begin, begin + count)
+        places = slice(*(min(span.start + at, span.stop) for at in (begin, begin + count)))
         return {
             "step": step,
             "index": index,
@@ -92,11 +93,23 @@ class Rollouts:
             "texts": texts[shown],
             "student": _nats(table.student[span][shown]),
             "teacher": _nats(table.teacher[span][shown]),
-            "alternatives": None,
+            "alternatives": self._alternatives(run, table, places),
             "worst": [{"place": int(at) + 1, "gap": _finite(gaps[at])} for at in order],
             "mean_gap": _mean(gaps),
             "levels": list(LEVELS),
             "text_missing": missing,
+        }
+
+    def _alternatives(self, run: Place, table: Table, places: slice) -> dict[str, Any] | None:
+        """The teacher's likeliest tokens at these places: ids and nats, place after place, and the texts by id."""
+        if table.others is None:
+            return None
+        ids_NK, logp_NK = table.others.ids_NK[places], table.others.logp_NK[places]
+        return {
+            "count": table.others.count,
+            "ids": ids_NK.ravel().tolist(),
+            "logp": _nats(logp_NK.ravel()),
+            "texts": self._texts.words(run, np.unique(ids_NK).tolist()),
         }
 
     def _table(self, run: Place, step: int) -> Table:

@@ -2,6 +2,7 @@
 
 tokens  ids student teacher     all rollouts one after the other
 ends                            where each of them ends
+others  ids logp                the teacher's likeliest K tokens at each of those places, where a run keeps them
 """
 
 import re
@@ -24,6 +25,16 @@ _NAME = re.compile(r"step-([0-9]{6,9})\.parquet")
 _MOST_BYTES = 2 << 30  # of a table, unpacked: 100 million tokens
 _FACTS = ("row", "epoch", "sample", "problem", "answer", "stop")
 _LISTS = ("prompt_ids", "token_ids", "student_logp", "teacher_logp")
+_OTHERS = ("alternative_ids", "alternative_logp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Others:
+    """The `count` tokens that the teacher found likeliest at each of N places, the likeliest first."""
+
+    count: int
+    ids_NK: NDArray[np.int32]
+    logp_NK: NDArray[np.float32]  # nats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +48,7 @@ class Table:
     teacher: NDArray[np.float32]
     ends: NDArray[np.int64]
     loops: Sequence[int | None]  # where each begins to repeat itself
+    others: Others | None
     worst: Sequence[int | None]  # the place of the largest |gap| in each; None where no gap is a number
 
     def span(self, index: int) -> slice:
@@ -75,7 +87,8 @@ def read_table(place: Place) -> Table:
                     raise Unreadable(
                         f"{place.path} unpacks to more than {_MOST_BYTES >> 30} GiB, too much for a page"
                     )
-                table = opened.read(columns=[*_FACTS, *_LISTS], use_threads=False).combine_chunks()
+                others = [name for name in _OTHERS if name in opened.schema_arrow.names]
+                table = opened.read(columns=[*_FACTS, *_LISTS, *others], use_threads=False).combine_chunks()
             table.validate(full=True)  # offsets that a flipped bit moved would be read as tokens
             return _columns(table, place)
         except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
@@ -100,8 +113,23 @@ def _columns(table: "pa.Table", place: Place) -> Table:
         student=student,
         teacher=teacher,
         ends=first,
+        others=_others(table, first),
         loops=[loop_begins(ids[span]) for span in spans],
         worst=[_worst(np.abs(teacher[span] - student[span])) for span in spans],
+    )
+
+
+def _others(table: "pa.Table", ends: NDArray[np.int64]) -> Others | None:
+    if not set(_OTHERS) <= set(table.column_names) or len(ends) == 0 or ends[-1] == 0:
+        return None
+    ids, logp = (_list(table, name) for name in _OTHERS)
+    count, left = divmod(len(ids.flatten()), int(ends[-1]))
+    if left or count == 0 or any(not np.array_equal(np.cumsum(_lengths(one)), count * ends) for one in (ids, logp)):
+        raise ValueError("not every token has the same number of alternatives")
+    return Others(
+        count=count,
+        ids_NK=_flat(ids, np.int32).reshape(-1, count),
+        logp_NK=_flat(logp, np.float32).reshape(-1, count),
     )
 
 

@@ -40,6 +40,17 @@ class Texts:
         key = (run, hash(known))
         return self._pieces.get(key, (run.at(*_FILE).stamp(), known), lambda _: _pieces(ids, tokenizer)), None
 
+    def words(self, run: Place, ids: Iterable[int]) -> dict[int, str]:
+        """The text that each of these ids adds in the middle of a text; none where there is no tokenizer.
+
+        A part of a character stands as U+FFFD: what would complete it was never sampled.
+        """
+        try:
+            tokenizer = self._tokenizer(run)
+        except (Gone, Unreadable):
+            return {}
+        return {id_: _word(id_, tokenizer) for id_ in ids}
+
     def prompt(self, run: Place, ids: Sequence[int]) -> str | None:
         """The prompt as the model saw it, or None where there is no text."""
         try:
@@ -71,6 +82,14 @@ def _read(place: Place) -> Tokenizer:
 
 def _pieces(ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
     return pieces(_in_range(ids), tokenizer)
+
+
+def _word(id_: int, tokenizer: Tokenizer) -> str:
+    """A decoder may drop the blank at the beginning of a text: the id stands there twice, and counts once."""
+    if id_ < 0 or tokenizer.id_to_token(id_) is None:
+        return f"⟨id {id_} has no text⟩"
+    once, twice = (tokenizer.decode([id_] * times, skip_special_tokens=False) for times in (1, 2))
+    return str(twice[len(once) :])
 
 
 def _in_range(ids: Sequence[int]) -> list[int]:
