@@ -1,7 +1,9 @@
-"""Which sampler draws the rollouts of a model: the engine, or transformers' own forward."""
+"""Which sampler draws the rollouts of a model: the engine, transformers' own forward, or vLLM."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import torch
 
 from opd.models.engine.sampler import EngineSampler
 from opd.models.engine.shape import misfit
@@ -9,10 +11,13 @@ from opd.models.interfaces import Sampler, Sampling
 from opd.models.load import LanguageModel
 from opd.models.plain import PlainSampler
 from opd.models.plain import misfit as plain_misfit
+from opd.models.vllm.library import vllm_version
+from opd.models.vllm.sampler import VllmSampler
+from opd.models.vllm.server import misfit as vllm_misfit
 from opd.records.errors import AskedWrongly
 
 ENGINE = "engine"
-EngineChoice = Literal["auto", "engine", "plain"]
+EngineChoice = Literal["auto", "engine", "plain", "vllm"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,18 +25,33 @@ class Chosen:
     """A sampler, and which it is."""
 
     sampler: Sampler
-    said: str  # `engine`, or `plain` with the reason where it was not asked for
+    said: str  # `engine`, `vllm` with its version, or `plain` with the reason where it was not asked for
+    differs: bool = False  # whether its log-probabilities lie further from the trainer's than float32 rounds
 
 
-def choose_sampler(model: LanguageModel, sampling: Sampling, *, engine: EngineChoice, largest_batch: int) -> Chosen:
+def choose_sampler(
+    model: LanguageModel,
+    sampling: Sampling,
+    *,
+    engine: EngineChoice,
+    largest_batch: int,
+    prompt_tokens: int | None = None,
+    sleeps: bool = False,
+) -> Chosen:
     """The sampler that was asked for; `auto` is the engine for every model that it can run.
 
-    Raises `AskedWrongly` when the engine was asked for and can't run the model, or nothing can.
+    vLLM has to know the longest prompt, `prompt_tokens` (null: all that the context leaves), and whether it `sleeps`
+    between two calls. Raises `AskedWrongly` when what was asked for can't run the model, or nothing can.
     """
     said = sampler_meant(model.module, engine=engine)
-    if said == ENGINE:
-        return Chosen(sampler=EngineSampler(model, sampling, largest_batch=largest_batch), said=said)
-    return Chosen(sampler=PlainSampler(model, sampling, largest_batch=largest_batch), said=said)
+    narrow = torch.finfo(model.module.dtype).bits < 32
+    if engine == "vllm":
+        if prompt_tokens is None:
+            prompt_tokens = model.context_tokens - sampling.limit_tokens
+        served = VllmSampler(model, sampling, prompt_tokens=prompt_tokens, largest_batch=largest_batch, sleeps=sleeps)
+        return Chosen(sampler=served, said=said, differs=True)
+    sampler = EngineSampler if said == ENGINE else PlainSampler
+    return Chosen(sampler=sampler(model, sampling, largest_batch=largest_batch), said=said, differs=narrow)
 
 
 def sampler_meant(module: Any, *, engine: EngineChoice) -> str:
@@ -39,6 +59,10 @@ def sampler_meant(module: Any, *, engine: EngineChoice) -> str:
 
     Raises `AskedWrongly` as `choose_sampler` does, as far as the model's build shows.
     """
+    if engine == "vllm":
+        if fault := vllm_misfit(module):
+            raise AskedWrongly(f'vLLM can\'t run this model here: {fault}; set machine.engine = "auto"')
+        return f"vllm {vllm_version()}"
     reason = None if engine == "plain" else misfit(module)
     if engine != "plain" and reason is None:
         return ENGINE

@@ -32,7 +32,7 @@ class Archive:
         self._states = States(out)
         self._checkpoints = Checkpoints(out, recipe.save.retention, resumed=start is not None)
         self._resumed_from = start.resumed_from if start else ()
-        self._lines = _lines(out / "metrics.jsonl") if start else []
+        self._lines = _lines(out / "metrics.jsonl") if start and parts.ranks.writes else []
 
     def keep(self, line: StepMetrics, scored: Sequence[ScoredRollout], *, ends: bool) -> StepMetrics:
         """The line with its warnings, now that all that is due after its step is on the disk.
@@ -75,7 +75,8 @@ class Archive:
             rows_seen=rows_seen,
             rows=parts.order.rows,
             checkpoints=tuple(path.name for path in self._checkpoints.complete()),
-            machine=describe(parts.device) | {"sampler": parts.sampled_by},
+            machine=describe(parts.device)
+            | {"sampler": parts.sampled_by, "largest_importance": str(parts.updater.largest_importance or "off")},
             resumed_from=self._resumed_from,
             best=tuple(path.name for path in self._checkpoints.best(self._means())),
             student=digest(parts.origins.student),

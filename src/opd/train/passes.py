@@ -77,8 +77,8 @@ class Passes:
                 assert isinstance(self.objective, TokenObjective), "there are two kinds of objective"
                 logp_C, found = self._judge(self.objective, student_CH, ids_N[chunk], old_logp_C, batch)
             before_C = logp_C if old_logp_C is None else old_logp_C
-            weight_C = self._weights(batch, before_C)
-            seen.append(_seen(before_C, weight_C, found))
+            weight_C, metrics_C = self._weights(batch, before_C)
+            seen.append(_seen(before_C, weight_C, found, metrics_C))
             loss_C = found.loss_N if term is None else found.terms_N[term]
             return weighted(loss_C, weight_C) / max(1, trained_tokens)
 
@@ -132,12 +132,14 @@ class Passes:
         matrix_RH = head_matrix(self.student)
         return None if matrix_RH is None or not matrix_RH.requires_grad else self.masters.gradient(matrix_RH)
 
-    def _weights(self, batch: Batch, old_logp_N: torch.Tensor) -> torch.Tensor:
-        """Of each token's loss; with truncated importance where that is asked for."""
+    def _weights(self, batch: Batch, old_logp_N: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Of each token's loss; with truncated importance where that is asked for, and then what it was."""
         if self.largest_importance is None:
-            return batch.weight_N
-        importance_N = torch.exp(old_logp_N - batch.behaviour_logp_N)
-        return batch.weight_N * importance_N.clamp(max=self.largest_importance)
+            return batch.weight_N, {}
+        ratio_N = torch.exp(old_logp_N - batch.behaviour_logp_N)
+        importance_N = ratio_N.clamp(max=self.largest_importance)
+        truncated_N = (ratio_N > self.largest_importance).to(ratio_N.dtype)
+        return batch.weight_N * importance_N, {"importance": importance_N, "truncated": truncated_N}
 
 
 def weighted(loss_N: torch.Tensor, weight_N: torch.Tensor) -> torch.Tensor:
@@ -145,12 +147,12 @@ def weighted(loss_N: torch.Tensor, weight_N: torch.Tensor) -> torch.Tensor:
     return torch.where(weight_N > 0, loss_N * weight_N, torch.zeros_like(loss_N)).sum()
 
 
-def _seen(logp_N: torch.Tensor, weight_N: torch.Tensor, found: TokenLoss) -> Seen:
+def _seen(logp_N: torch.Tensor, weight_N: torch.Tensor, found: TokenLoss, others_N: dict[str, torch.Tensor]) -> Seen:
     return Seen(
         logp_N=logp_N,
         weight_N=weight_N,
         loss_N=found.loss_N.detach(),
-        metrics_N={name: value_N.detach() for name, value_N in found.metrics_N.items()},
+        metrics_N={name: value_N.detach() for name, value_N in found.metrics_N.items()} | others_N,
     )
 
 

@@ -7,14 +7,15 @@ Shapes: N response tokens, C of them in a chunk, H hidden, V vocabulary.
     finite? → clip → AdamW on the masters → masters into the model
 
 The divisor is fixed before the first backward, so how the step is cut into micro-batches changes nothing
-(faults E1 to E5).
+(faults E1 to E5). Nor does it how many ranks share the rollouts: all count together before, and add up their
+gradients after, so that each moves its own copy of the student by the same step.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -29,11 +30,14 @@ from opd.records.settings import Settings
 from opd.train.adamw import AdamW
 from opd.train.batch import collate
 from opd.train.masters import Masters
-from opd.train.objective import Divergence, Objective
+from opd.train.objective import Divergence, Objective, TokenObjective
 from opd.train.passes import Part, Passes, Seen
+from opd.train.ranks.gradients import add_up_gradients, fingerprint
+from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.state import gathered, scatter
 from opd.train.tally import Tally, UpdateStats
 
+LARGEST_IMPORTANCE = 2.0  # of `auto`: as in the first report of the remedy (Yao, Liu et al. 2025)
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -52,8 +56,10 @@ class OptimizerSettings(Settings):
     """Decoupled, as in AdamW."""
     minibatches: PositiveInt = 1
     """Updates a step, each on its share of the rollouts. With more than one the ratio leaves 1, and clips act."""
-    largest_importance: PositiveFloat | None = None
-    """Each token is weighed by min(trainer's old probability / sampler's, this); null: the gap is only measured."""
+    largest_importance: PositiveFloat | Literal["auto", "off"] = "auto"
+    """Each token is weighed by min(trainer's old probability / sampler's, this). `off`: the gap is only measured.
+    `auto`: 2 where the sampler's numbers differ from the trainer's by more than float32 rounds, for an objective of
+    the sampled tokens."""
     largest_gradient_norm: PositiveFloat = 1.0
     """L2; a larger gradient is scaled down to it."""
     term_norms_every: NonNegativeInt = 20
@@ -63,6 +69,12 @@ class OptimizerSettings(Settings):
     def rate(self, step: int) -> float:
         """Learning rate of a step (1 for the first)."""
         return self.lr * min(1.0, step / self.warmup_steps) if self.warmup_steps else self.lr
+
+    def importance(self, *, sampler_differs: bool) -> float | None:
+        """The largest importance that a run has; None where tokens are not weighed by it."""
+        if self.largest_importance == "auto":
+            return LARGEST_IMPORTANCE if sampler_differs else None
+        return None if self.largest_importance == "off" else self.largest_importance
 
 
 class Updater:
@@ -76,8 +88,10 @@ class Updater:
         *,
         teacher: LanguageModel | None = None,
         temperature: float = 1.0,
+        sampler_differs: bool = False,
         largest_tokens: int = 16_384,
         chunk_tokens: int = HEAD_CHUNK_TOKENS,
+        ranks: Ranks = ALONE,
     ) -> None:
         if isinstance(objective, Divergence) and teacher is None:
             raise ValueError(f"{objective.name} compares distributions and needs the teacher's model")
@@ -85,6 +99,7 @@ class Updater:
         self._objective = objective
         self._settings = settings
         self._largest_tokens = largest_tokens
+        self._ranks = ranks
         self._masters = Masters(student.module)
         self._passes = Passes(
             student=student,
@@ -92,33 +107,57 @@ class Updater:
             teacher=teacher,
             objective=objective,
             temperature=temperature,
-            largest_importance=settings.largest_importance,
+            # where a divergence is measured does not depend on the token that was drawn there
+            largest_importance=settings.importance(
+                sampler_differs=sampler_differs and isinstance(objective, TokenObjective)
+            ),
             chunk_tokens=chunk_tokens,
         )
         self._optimizer = AdamW(
             self._masters, betas=settings.betas, epsilon=settings.epsilon, weight_decay=settings.weight_decay
         )
 
-    def update(self, scored: Sequence[ScoredRollout], *, step: int) -> UpdateStats:
-        """The student has moved by one step; what that step was.
+    @property
+    def largest_importance(self) -> float | None:
+        """At which a token's importance is cut; None where tokens are not weighed by it."""
+        return self._passes.largest_importance
 
-        Raises `AnswerIsNo` when a score, a loss or a gradient is not finite. Of several updates of the step those
-        before it stand then, as the message says.
+    def update(
+        self, scored: Sequence[ScoredRollout], *, step: int, places: Sequence[int] | None = None
+    ) -> UpdateStats:
+        """The student has moved by one step; what that step was, over all ranks.
+
+        `places` are those of this rank's rollouts among the step's; None: they are all of them, in order. Raises
+        `AnswerIsNo` when a score, a loss or a gradient of any rank is not finite. Of several updates of the step
+        those before it stand then, as the message says.
         """
-        _check_scores(scored)
+        self._ranks.agree(_fault_of_scores(scored))
         self._optimizer.forget_gradients()  # a step that was refused half-way left some behind
-        tally = Tally(
-            tokens=sum(len(one.rollout.token_ids) for one in scored),
-            trained_tokens=sum(one.trained_tokens for one in scored),
+        tokens, trained_tokens = self._ranks.totals(
+            sum(len(one.rollout.token_ids) for one in scored), sum(one.trained_tokens for one in scored)
         )
+        tally = Tally(tokens=tokens, trained_tokens=trained_tokens)
         rate = self._settings.rate(step)
-        shares = self._shares(scored)
+        shares = self._shares(scored, range(len(scored)) if places is None else places)
         term_norms = self._term_norms(shares) if self._measures_terms(scored, step) else {}
         norms = []
         for made, share in enumerate(shares):
             left = "nothing was updated" if made == 0 else f"{made} of the step's {len(shares)} updates stand"
             norms.append(self._update_once(share, tally, rate=rate, left=left))
-        return tally.stats(gradient_norm=max(norms), learning_rate=rate, term_norms=term_norms)
+        return tally.stats(
+            gradient_norm=max(norms), learning_rate=rate, term_norms=term_norms, ranks=self._ranks
+        )
+
+    def check_alike(self) -> None:
+        """Nothing, when the masters of all ranks are the same, bit by bit; else `AnswerIsNo`."""
+        if self._ranks.count == 1:
+            return
+        found = self._ranks.everyone(fingerprint(self._masters.parameters))
+        if apart := [rank for rank, one in enumerate(found) if one != found[0]]:
+            raise AnswerIsNo(
+                f"the weights of ranks {apart} are no longer those of rank 0: GPUs or libraries of different kinds, "
+                "or a fault of memory; go on from the newest state with --resume, on machines that are alike"
+            )
 
     def state(self) -> dict[str, torch.Tensor]:
         """Master weights and AdamW's memory of each, named as in `train/state.py`; the live tensors, not copies."""
@@ -132,14 +171,25 @@ class Updater:
         scatter(tensors, self._masters.named, self._optimizer.memory)
         self._masters.publish()
 
-    def _shares(self, scored: Sequence[ScoredRollout]) -> list["_Share"]:
-        """The rollouts of each update of the step, in order; with the old policy where the updates are several."""
-        count = min(self._settings.minibatches, len(scored))
-        if count == 1:
-            return [_Share(scored=scored)]
-        old = self._old_logp(scored)
-        edges = [len(scored) * number // count for number in range(count + 1)]
-        return [_Share(scored=scored[a:b], old_logp=old[a:b]) for a, b in pairwise(edges)]
+    def _shares(self, scored: Sequence[ScoredRollout], places: Sequence[int]) -> list["_Share"]:
+        """The rollouts of each update of the step, in order; with the old policy where the updates are several.
+
+        The step's rollouts are cut at the same places on any number of ranks; of each piece a rank has its own.
+        """
+        (rollouts,) = self._ranks.totals(len(scored))
+        count = min(self._settings.minibatches, rollouts)
+        edges = [rollouts * number // count for number in range(count + 1)]
+        pieces = [[index for index, place in enumerate(places) if a <= place < b] for a, b in pairwise(edges)]
+        trained = self._ranks.totals(*(sum(scored[index].trained_tokens for index in piece) for piece in pieces))
+        old = self._old_logp(scored) if count > 1 else None
+        return [
+            _Share(
+                scored=[scored[index] for index in piece],
+                trained_tokens=tokens,
+                old_logp=None if old is None else [old[index] for index in piece],
+            )
+            for piece, tokens in zip(pieces, trained, strict=True)
+        ]
 
     @torch.no_grad()
     def _old_logp(self, scored: Sequence[ScoredRollout]) -> list[torch.Tensor]:
@@ -163,7 +213,7 @@ class Updater:
         """
         parts = self._parts(share)
         seen = [self._passes.learn(part, trained_tokens=share.trained_tokens) for part in parts]
-        _check_finite(parts, seen, left=left)
+        self._ranks.agree(_fault_of_losses(parts, seen, left=left))
         for part, one in zip(parts, seen, strict=True):
             tally.add(one, part.batch)
         # with nothing to learn from, not even the optimizer's memory may move the student
@@ -171,7 +221,9 @@ class Updater:
 
     def _measures_terms(self, scored: Sequence[ScoredRollout], step: int) -> bool:
         every = self._settings.term_norms_every
-        return every > 0 and step % every == 0 and any(one.advantage for one in scored)
+        if every == 0 or step % every:
+            return False
+        return any(self._ranks.everyone(any(one.advantage for one in scored)))
 
     def _term_norms(self, shares: Sequence["_Share"]) -> dict[str, float]:
         """L2 norm of each term's own gradient over the whole step, at the policy before it (faults E55)."""
@@ -180,6 +232,7 @@ class Updater:
         for name in self._objective.terms:
             for part in (part for share in shares for part in self._parts(share)):
                 self._passes.learn(part, trained_tokens=trained_tokens, term=name)
+            add_up_gradients(self._masters.parameters, self._ranks)
             found[name] = float(self._optimizer.norm())
             self._optimizer.forget_gradients()
         return found
@@ -206,9 +259,11 @@ class Updater:
         return torch.float64 if self._student.module.dtype == torch.float64 else torch.float32
 
     def _move(self, share: "_Share", rate: float, *, left: str) -> float:
+        add_up_gradients(self._masters.parameters, self._ranks)
         if not math.isfinite(norm := float(self._optimizer.norm())):
             self._optimizer.forget_gradients()
-            rows = sorted({one.rollout.prompt.row for one in share.scored})
+            own = {one.rollout.prompt.row for one in share.scored}
+            rows = sorted(set().union(*self._ranks.everyone(own)))
             raise AnswerIsNo(f"the gradient norm of rows {rows} is {norm}: {left}; lower optimizer.lr")
         # as torch's clip: what guards against a norm of 0 stands in every step
         self._optimizer.step(rate=rate, scale=min(1.0, self._settings.largest_gradient_norm / (norm + 1e-6)))
@@ -219,33 +274,33 @@ class Updater:
 class _Share:
     """Rollouts that are learned from together, and the old policy's log-probabilities where they are needed."""
 
-    scored: Sequence[ScoredRollout]
+    scored: Sequence[ScoredRollout]  # of this rank; it may have none
+    trained_tokens: int  # that are learned from, of all ranks
     old_logp: Sequence[torch.Tensor] | None = None
 
-    @property
-    def trained_tokens(self) -> int:
-        """Tokens that are learned from."""
-        return sum(one.trained_tokens for one in self.scored)
 
-
-def _check_scores(scored: Sequence[ScoredRollout]) -> None:
+def _fault_of_scores(scored: Sequence[ScoredRollout]) -> str | None:
     """A clamp would make an infinite score a finite loss, so scores are checked by themselves (faults E15, E45)."""
     bad = [one for one in scored if not all(map(math.isfinite, (*one.teacher_logp, *one.rollout.logp)))]
-    if bad:
-        rows = sorted({one.rollout.prompt.row for one in bad})
-        raise AnswerIsNo(
-            f"log-probabilities of the teacher or the sampler are not finite on rows {rows}: nothing was updated; "
-            "check the models' weights"
-        )
+    if not bad:
+        return None
+    rows = sorted({one.rollout.prompt.row for one in bad})
+    return (
+        f"log-probabilities of the teacher or the sampler are not finite on rows {rows}: nothing was updated; "
+        "check the models' weights"
+    )
 
 
-def _check_finite(parts: Sequence[Part], seen: Sequence[Seen], *, left: str) -> None:
+def _fault_of_losses(parts: Sequence[Part], seen: Sequence[Seen], *, left: str) -> str | None:
+    """The line that names the rows whose loss is not finite; None when all are."""
+    if not seen:
+        return None
     finite = torch.stack([torch.isfinite(one.loss_N).all() for one in seen])
     if bool(finite.all()):
-        return
+        return None
     rows = set()
     for part, one in zip(parts, seen, strict=True):
         for scored, loss_T in zip(part.scored, one.loss_N.split(part.sequences.responses), strict=True):
             if not bool(torch.isfinite(loss_T).all()):
                 rows.add(scored.rollout.prompt.row)
-    raise AnswerIsNo(f"the loss is not finite on rows {sorted(rows)}: {left}; lower optimizer.lr")
+    return f"the loss is not finite on rows {sorted(rows)}: {left}; lower optimizer.lr"
