@@ -4,12 +4,15 @@ import json
 
 import pytest
 from tests.protocol.document.builder import replace
+from tests.protocol.report.conftest import make_report
 
+from opd.protocol.attempts.attempt import OUTCOME
 from opd.protocol.report.checking import rechecked, verify_report
 from opd.records.claims import Claims
 from opd.records.errors import AskedWrongly
-from opd.records.files import sha256
-from opd.records.reports import ANALYSIS, BRIEF, CLAIMS, PAGE
+from opd.records.files import COMPLETE, sha256
+from opd.records.receipts import RECEIPT
+from opd.records.reports import ANALYSIS, BRIEF, CLAIMS, COMPARISONS, PAGE, REPORT
 from opd.records.settings import read
 
 
@@ -104,6 +107,50 @@ def test_a_file_of_the_attempt_that_changed_since_is_found(spoilt):
     said = " ".join(verify_report(spoilt.attempt).faults)
     assert "is 819, and the report says 809" in said
     assert "is not the file that it was read from" in said
+
+
+REPORTS_FILES = (
+    BRIEF, ANALYSIS, CLAIMS, REPORT, PAGE, f"{COMPARISONS}/01.json", OUTCOME, RECEIPT, COMPLETE,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPORTS_FILES)
+@pytest.mark.parametrize("place", [0.0, 0.5, 1.0])
+def test_one_changed_byte_of_any_file_of_a_report_is_found(spoilt, name, place):
+    """The pictures are in the page, and what they are drawn from is in report.json."""
+    path = spoilt.folder / name
+    data = bytearray(path.read_bytes())
+    data[round(place * (len(data) - 1))] ^= 1
+    replace(path, bytes(data))
+    found = verify_report(spoilt.attempt)
+    assert not found.holds
+    assert found.report == "report/attempt-001"
+    assert any(name in fault or COMPLETE in fault for fault in found.faults)
+
+
+def test_a_picture_that_is_another_is_found_by_the_log_where_the_receipt_was_written_anew(spoilt):
+    """The page's texts hold, and so does the seal that was forged."""
+    path = spoilt.folder / PAGE
+    replace(path, path.read_bytes().replace(b"</body>", b"<svg></svg></body>") + b"<!-- -->")
+    receipt, mark = spoilt.folder / RECEIPT, spoilt.folder / COMPLETE
+    forged = json.loads(receipt.read_text())
+    for entry in forged["files"]:
+        if entry["path"] == PAGE:
+            entry |= {"bytes": path.stat().st_size, "sha256": sha256(path)}
+    replace(receipt, (json.dumps(forged, indent=2, ensure_ascii=False) + "\n").encode())
+    sealed = {"kind": forged["kind"], "receipt_sha256": sha256(receipt)}
+    replace(mark, (json.dumps(sealed, indent=2) + "\n").encode())
+    assert verify_report(spoilt.attempt).faults == (
+        "report/attempt-001/receipt.json is not one that the log says was sealed there",
+    )
+
+
+def test_a_newest_report_with_a_broken_seal_is_not_passed_over_for_an_older_one(spoilt):
+    make_report(spoilt.attempt)
+    (spoilt.built.folder / "report/attempt-002" / COMPLETE).unlink()
+    found = verify_report(spoilt.attempt)
+    assert found.report == "report/attempt-002"
+    assert "report/attempt-002: .complete is missing or does not fit receipt.json" in found.faults
 
 
 def test_without_a_report_there_is_nothing_to_check(lab):

@@ -15,6 +15,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import NonNegativeFloat, NonNegativeInt
@@ -24,7 +25,7 @@ from opd.protocol.attempts.contradictions import contradictions
 from opd.protocol.attempts.evidence import Evidence, Log
 from opd.protocol.attempts.lease import LEASE, LOCK
 from opd.protocol.attempts.lineage import Link, lineage
-from opd.protocol.clock import now
+from opd.protocol.clock import Instant, now
 from opd.protocol.inputs import INPUTS_LOCK, MADE
 from opd.records.attempts import Stage
 from opd.records.errors import AskedWrongly
@@ -107,18 +108,48 @@ def verify(attempt: Attempt, *, head: str | None = None) -> Verification:
     began, at = time.monotonic(), now()
     evidence = Evidence(attempt, at)
     sealed, unsealed, strays = _shelved(attempt.folder, evidence.log)
-    folders = tuple(_checked(attempt.folder, name, evidence.log) for name in sealed)
+    folders = tuple(checked(attempt.folder, name, evidence.log) for name in sealed)
+    found = _of_all(attempt, evidence, at)
     return Verification(
-        case=attempt.identity.case,
+        case=found.case,
         folders=folders,
         unsealed=tuple(unsealed),
-        faults=(*strays, *_own_files(attempt.folder, evidence.log), *_log(attempt, evidence.log, head)),
-        lineage=tuple(lineage(evidence)),
-        contradictions=tuple(contradictions(evidence, at)),
+        faults=(
+            *strays,
+            *_own_files(attempt.folder, evidence.log),
+            *_log(attempt, evidence.log, head),
+            *found.faults,
+        ),
+        lineage=found.lineage,
+        contradictions=found.contradictions,
         head=max(evidence.log.heads, key=lambda one: one.seq, default=Head(seq=0, sha256="0" * 64)),
         bytes=sum(one.bytes for one in folders),
         seconds=round(time.monotonic() - began, 3),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfAll:
+    """What can be said only of all of it together."""
+
+    case: str
+    lineage: tuple[Link, ...] = ()
+    contradictions: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+def _of_all(attempt: Attempt, evidence: Evidence, at: Instant) -> _OfAll:
+    """The case, the links and the contradictions; where the attempt's own files can't be read, that is the fault."""
+    try:
+        return _OfAll(
+            case=attempt.identity.case,
+            lineage=tuple(lineage(evidence)),
+            contradictions=tuple(contradictions(evidence, at)),
+        )
+    except AskedWrongly as error:
+        return _OfAll(
+            case=attempt.folder.name, faults=(f"{error}; so neither lineage nor contradictions can be worked out",)
+        )
 
 
 def _shelved(folder: Path, log: Log) -> tuple[list[str], list[str], list[str]]:
@@ -150,7 +181,8 @@ def _places(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _checked(folder: Path, name: str, log: Log) -> Checked:
+def checked(folder: Path, name: str, log: Log) -> Checked:
+    """One sealed folder of the attempt in `folder`: every byte read again, the receipt one that the log knows."""
     found = list(faults(folder / name, called=name))
     try:
         receipt = read_receipt(folder / name)

@@ -1,6 +1,6 @@
 """A report held against what it was made from, again, by its claims: `opd attempt report --verify`.
 
-files      the folder is what its receipt says
+files      the folder is what its receipt says, pictures and all, and the log knows that receipt
 claims     each value stands where its claim says, in a file with that digest; each formula comes to its value;
            each value is written as its form says; each judgement follows from what it rests on
 texts      each claim stands at its place; no number and no comparing word stands outside of one
@@ -15,6 +15,9 @@ from pathlib import Path
 from pydantic import NonNegativeInt
 
 from opd.protocol.attempts.attempt import Attempt, Place
+from opd.protocol.attempts.evidence import Evidence
+from opd.protocol.attempts.verify import checked
+from opd.protocol.clock import now
 from opd.protocol.report.forms import rendered
 from opd.protocol.report.formulas import evaluated
 from opd.protocol.report.linting import faults as text_faults
@@ -24,7 +27,7 @@ from opd.records.attempts import Reported, Stage
 from opd.records.claims import Claim, Claims, Document, Form, Origin
 from opd.records.errors import AskedWrongly
 from opd.records.files import sha256
-from opd.records.receipts import faults, is_sealed, read_receipt
+from opd.records.receipts import is_sealed, read_receipt
 from opd.records.reports import CLAIMS, COMPARISONS, PAGE
 from opd.records.settings import Settings, read
 
@@ -59,22 +62,28 @@ def verify_report(attempt: Attempt, place: Place | None = None) -> Rechecked:
 
     Raises `AskedWrongly` where there is none.
     """
-    place = place or next(filter(_is_rendered, reversed(attempt.places(Stage.REPORT))), None)
+    place = place or next(filter(_is_rendered_or_damaged, reversed(attempt.places(Stage.REPORT))), None)
     if place is None:
         raise AskedWrongly(f"{attempt.folder} has no sealed report; `opd attempt report` makes one")
-    claims = read(Claims, place.folder / CLAIMS)
+    found = checked(attempt.folder, place.name, Evidence(attempt, now()).log)
+    try:
+        claims = read(Claims, place.folder / CLAIMS)
+    except AskedWrongly as error:
+        return Rechecked(report=place.name, claims=0, numbers=0, faults=(*found.faults, str(error)))
     spans = [span.of for document in claims.documents.values() for span in document.spans]
     return Rechecked(
         report=place.name,
         claims=len(claims.claims),
         numbers=sum(one in claims.by_id() for one in spans),
-        faults=(*faults(place.folder), *rechecked(attempt.folder, place.folder, claims)),
+        faults=(*found.faults, *rechecked(attempt.folder, place.folder, claims)),
     )
 
 
-def _is_rendered(place: Place) -> bool:
-    """Whether a report came to its end: one that failed is sealed as well."""
-    return is_sealed(place.folder) and read_receipt(place.folder).outcome == Reported.RENDERED
+def _is_rendered_or_damaged(place: Place) -> bool:
+    """Whether a report came to its end (one that failed is sealed as well), or has a seal that is broken."""
+    if not place.folder.exists():
+        return False  # it was begun
+    return not is_sealed(place.folder) or read_receipt(place.folder).outcome == Reported.RENDERED
 
 
 def rechecked(attempt: Path, report: Path, claims: Claims) -> Iterator[str]:
