@@ -80,3 +80,4 @@ def test_a_changed_file_is_a_contradiction_and_exit_code_1(attempt: str, capsys:
     assert "contradiction: the log is not whole" in capsys.readouterr().out
     assert run(["attempt", "verify", attempt]) == 1
     assert run(["attempt", "run", attempt]) == 1
+    assert "official" not in capsys.readouterr().out

@@ -182,7 +182,7 @@ class Status(Settings):
     waits_for: str | None
     """What a person has to say first."""
     official: Official | None
-    """Null with a reason in `missing`, never zero."""
+    """Null with a reason in `missing`, never zero; null while the attempt contradicts itself."""
     missing: str | None
     verdicts: dict[Axis, Verdict] | None
     """Of the audit that counts: the newest that has seen all that is sealed; null without one."""
@@ -280,7 +280,8 @@ class Formal(Settings):
     exit_code: int | None
     signal: str | None
     stop: str
-    """wall_clock, steps, epochs …, as the candidate says it; else how its program ended."""
+    """As it was seen from outside: wall_clock (its time was up), by_itself, error, stopped, limit, lost, not_started.
+    What its own program says of that is in its own run.json, and a claim."""
     seconds: float
     """Active."""
     given_seconds: float

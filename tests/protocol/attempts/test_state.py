@@ -151,10 +151,14 @@ def test_the_first_try_that_is_not_the_machines_counts_though_a_later_one_is_bet
     lab.validate(10)
     lab.final(10, 0.1)
     found = lab.status
-    assert found.official is not None
-    assert (found.official.step, found.official.mean) == (10, 0.1)
+    counted = Evidence(lab.attempt, now()).counted
+    assert counted is not None
+    assert counted.place.name == "formal/attempt-001"
     assert found.contradictions == ("formal/attempt-002 came after formal/attempt-001, which counts",)
     assert found.state == "inconsistent"
+    assert (found.official, found.missing) == (
+        None, "its files contradict each other in one place; while they do, no score of it is official",
+    )  # fmt: skip
 
 
 def test_scores_of_a_try_that_does_not_count_are_no_result(lab: Any) -> None:
@@ -181,6 +185,19 @@ def test_who_damages_the_first_try_does_not_make_the_second_count(lab: Any) -> N
     assert (due(found), found.official) == (["audit"], None)
     assert found.missing == "no formal try counts: formal/attempt-001 is damaged"
     assert found.contradictions[0].startswith("formal/attempt-001: its mark does not fit its receipt")
+
+
+def test_a_score_that_was_forged_is_not_printed_as_official_beside_the_contradiction(lab: Any) -> None:
+    """Another final would be the best one now: neither that one nor the true one is named."""
+    lab.whole()
+    assert lab.status.official.step == 20
+    path = lab.folder / "final/step-000010/outcome.json"
+    path.chmod(0o644)
+    write_json(path, json.loads(path.read_text()) | {"mean": 0.99, "correct": 1980})
+    found = lab.status
+    assert found.contradictions == ("final/step-000010: its outcome.json is not what its receipt says",)
+    assert (found.state, found.official) == ("inconsistent", None)
+    assert "no score of it is official" in (found.missing or "")
 
 
 def test_who_removes_the_first_try_does_not_make_the_second_count_unseen(lab: Any) -> None:

@@ -13,7 +13,7 @@ from opd.protocol.attempts.attempt import Attempt
 from opd.protocol.attempts.lease import LOCK, held
 from opd.protocol.attempts.verify import Verification, founding, verify
 from opd.records.attempts import Replayed, Stage
-from opd.records.errors import AskedWrongly
+from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import COMPLETE, sha256, write_json
 from opd.records.receipts import RECEIPT, Sealed, begin
 
@@ -93,20 +93,13 @@ def test_one_flipped_byte_in_any_file_is_found(whole: Any) -> None:
             path.chmod(0o644)
             path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
             path.chmod(mode)
-            if found_nothing(whole):
+            if check(whole).holds:
                 missed.append((path.relative_to(whole.folder), at))
         path.chmod(0o644)
         path.write_bytes(content)
         path.chmod(mode)
     assert missed == []
     assert check(whole).holds, "everything is as it was"
-
-
-def found_nothing(lab: Any) -> bool:
-    try:
-        return check(lab).holds
-    except AskedWrongly:  # run.json itself can't be read: exit 2
-        return False
 
 
 def _remove(folder: Path) -> None:
@@ -219,6 +212,14 @@ def _no_identity_of_inputs(folder: Path) -> None:
     (folder / "inputs.lock.json").unlink()
 
 
+def _half_an_identity(folder: Path) -> None:
+    (folder / "run.json").write_text('{"case": ')
+
+
+def _task_that_is_no_task(folder: Path) -> None:
+    (folder / "task.lock.json").write_text("[]")
+
+
 CHANGES = [value for name, value in list(globals().items()) if name.startswith("_") and callable(value)]
 
 
@@ -226,14 +227,26 @@ CHANGES = [value for name, value in list(globals().items()) if name.startswith("
 def test_whatever_is_changed_by_hand_is_found(whole: Any, change: Callable[[Path], None]) -> None:
     assert check(whole).holds
     change(whole.folder)
-    if change is _no_identity_of_inputs:
-        with pytest.raises(AskedWrongly, match=r"inputs\.lock\.json does not exist"):
-            check(whole)
-        return
     found = check(whole)
     assert not found.holds
     assert found.text().endswith("it does not hold")
     assert "WRONG" in found.text()
+
+
+def test_an_identity_that_cannot_be_read_is_a_fault_and_all_else_is_read_again(whole: Any) -> None:
+    """A damaged attempt is a failed check; a folder that is none is another question."""
+    folders = check(whole).folders
+    _half_an_identity(whole.folder)
+    found = check(whole)
+    assert "run.json is not as it was when the attempt was made" in found.faults
+    assert any("so neither lineage nor contradictions can be worked out" in fault for fault in found.faults)
+    assert (found.folders, found.lineage, found.contradictions) == (folders, (), ())
+    (whole.folder / "run.json").unlink()
+    with pytest.raises(AnswerIsNo, match=r"is a damaged attempt: it has a log, and its run\.json is gone"):
+        Attempt(whole.folder)
+    (whole.folder / "events.jsonl").unlink()
+    with pytest.raises(AskedWrongly, match="is no attempt"):
+        Attempt(whole.folder)
 
 
 def test_folders_of_two_attempts_that_were_swapped_are_found_in_both(whole: Any, new_lab: Any) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from opd.protocol.attempts.events import Events
 from opd.records.attempts import Identity, Stage
-from opd.records.errors import AskedWrongly
+from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import PARTIAL
 from opd.records.receipts import partial_of
 from opd.records.settings import read
@@ -67,9 +67,14 @@ class RulingPlace:
 
 
 class Attempt:
-    """The folder of one attempt; raises `AskedWrongly` where there is none."""
+    """The folder of one attempt.
+
+    Raises `AskedWrongly` where there is none, and `AnswerIsNo` where there is one whose run.json is gone.
+    """
 
     def __init__(self, folder: Path) -> None:
+        if not (folder / RUN).is_file() and (folder / EVENTS).is_file():
+            raise AnswerIsNo(f"{folder} is a damaged attempt: it has a log, and its {RUN} is gone")
         if not (folder / RUN).is_file():
             raise AskedWrongly(f"{folder} is no attempt: it has no {RUN}; `opd attempt new TASK` makes one")
         self.folder = folder

@@ -53,7 +53,7 @@ def status(attempt: Attempt, *, at: Instant | None = None) -> Status:
     due, waits_for = ((), None) if evidence.running else _due(evidence)
     if not (due or waits_for or evidence.running):
         due = _due_at_last(evidence)
-    official = _official(evidence)
+    official, missing = _result(evidence, found)
     return Status(
         case=attempt.identity.case,
         task=attempt.identity.task,
@@ -62,10 +62,21 @@ def status(attempt: Attempt, *, at: Instant | None = None) -> Status:
         due=due,
         waits_for=waits_for,
         official=official,
-        missing=None if official else _why_no_score(evidence),
+        missing=missing,
         verdicts=_verdicts(evidence),
         contradictions=found,
     )
+
+
+def _result(evidence: Evidence, contradictions: tuple[str, ...]) -> tuple[Official | None, str | None]:
+    """The official result, or why there is none: of files that contradict each other none is."""
+    official = _official(evidence)
+    if official is None:
+        return None, _why_no_score(evidence)
+    if contradictions:
+        places = "one place" if len(contradictions) == 1 else f"{len(contradictions)} places"
+        return None, f"its files contradict each other in {places}; while they do, no score of it is official"
+    return official, None
 
 
 def _due(evidence: Evidence) -> tuple[tuple[Due, ...], str | None]:
