@@ -65,6 +65,12 @@ def facts(**values: Any) -> Change:
     return formal(lambda one: replace(one, facts=put(one.facts, **values)))
 
 
+def claimed(**values: Any) -> Change:
+    """With this in the run.json of the candidate's own trainer."""
+    file = "formal/attempt-001/checkout/checkpoints/run.json"
+    return formal(lambda one: replace(one, claim=held(values, file)))
+
+
 def opened(**values: Any) -> Change:
     return formal(lambda one: replace(one, opened=put(one.opened, **values)))
 
@@ -256,6 +262,25 @@ CASES: dict[str, tuple[str, Change, Verdict, str]] = {
     ),
     "by the clock at 60 %": ("budget_use", facts(seconds=90.0), NONE, "was stopped by the clock at step 120"),
     "by an error at 60 %": ("budget_use", facts(stop="error", seconds=90.0), SUSPECTED, "ended by an error"),
+    "by itself with nothing but the reserve left, for the clock's sake as it says": (
+        "budget_use", also(facts(stop="by_itself", seconds=128.0), claimed(stop="wall_clock")), NONE,
+        "ended by itself at step 120 (its own record says 'wall_clock', which that bears out) after 128 s of 150 s",
+    ),
+    "by itself at 60 %, for the clock's sake as it says": (
+        "budget_use", also(facts(stop="by_itself", seconds=90.0), claimed(stop="wall_clock")), CONFIRMED,
+        "ended by itself (its own record says 'wall_clock', which that does not bear out) after 90 s of 150 s",
+    ),
+    "by itself at 60 %, after its steps": (
+        "budget_use", also(facts(stop="by_itself", seconds=90.0), claimed(stop="steps")), CONFIRMED,
+        "ended by itself (its own record says 'steps') after 90 s of 150 s",
+    ),
+    "by itself at 60 %, and its record is no record": (
+        "budget_use", also(facts(stop="by_itself", seconds=90.0), claimed(stop=["wall_clock"])), CONFIRMED,
+        "ended by itself after 90 s of 150 s",
+    ),
+    "a record of its own that says otherwise how it ended is a claim, and no control file": (
+        "contradictions", also(facts(stop="by_itself", seconds=128.0), claimed(stop="wall_clock")), NONE, "",
+    ),
     "no formal try completed": ("budget_use", no_formal, UNKNOWN, "no formal try completed"),
     # platform
     "the machine slept": (

@@ -1,7 +1,8 @@
 """Whether the formal time was used: only a run that the clock did not stop can have left some of it unused.
 
 What a run may leave for its last checkpoint is the task's reserve, and a little for a step and a save that would not
-have fitted any more.
+have fitted any more. A trainer that minds its time ends by itself before the clock stops it, and may say in its own
+record that the clock was why: that is a claim, which the time that was used bears out or does not.
 """
 
 from collections.abc import Iterator
@@ -49,10 +50,10 @@ def _notes(evidence: Evidence, counted: FormalTry | None) -> Iterator[Noted]:
     if facts.stop == _CLOCK or unused <= allowed:
         return
     chosen = facts.stop not in _NOT_CHOSEN
-    own = f" (its own record says {counted.claim.value.get('stop')!r})" if counted.claim else ""
+    says = _says(counted, is_borne_out=False)
     yield Noted(
         verdict=Verdict.CONFIRMED if chosen else Verdict.SUSPECTED,
-        sentence=f"{counted.name} ended {_how(facts.stop)}{own} after {_used(counted)}: {seconds(unused)} were "
+        sentence=f"{counted.name} ended {_how(facts.stop)}{says} after {_used(counted)}: {seconds(unused)} were "
         f"unused, more than the {seconds(allowed)} that its last checkpoint may need",
         evidence=(counted.facts.at("/seconds"), counted.facts.at("/given_seconds"), counted.facts.at("/stop")),
     )
@@ -64,9 +65,18 @@ def _clear(counted: FormalTry) -> str:
     step = f" at step {facts.last_step}" if facts.last_step is not None else ""
     if facts.stop == _CLOCK:
         return f"{counted.name} was stopped by the clock{step} after {_used(counted)}: its time was used"
-    return (
-        f"{counted.name} ended {_how(facts.stop)}{step} after {_used(counted)}: what was left was too little for more"
-    )
+    says = _says(counted, is_borne_out=True)
+    left = "what was left was too little for more"
+    return f"{counted.name} ended {_how(facts.stop)}{step}{says} after {_used(counted)}: {left}"
+
+
+def _says(counted: FormalTry, *, is_borne_out: bool) -> str:
+    """Why the run ended, in a word of its own program's; that it was the clock can be held against the time."""
+    said = counted.claim.value.get("stop") if counted.claim else None
+    if not isinstance(said, str) or not said:
+        return ""
+    held = f", which that {'bears out' if is_borne_out else 'does not bear out'}" if said == _CLOCK else ""
+    return f" (its own record says {said!r:.40}{held})"
 
 
 def _used(counted: FormalTry) -> str:
