@@ -1,5 +1,6 @@
 """The command itself: where it listens, what it prints, how it ends, and that it only reads."""
 
+import asyncio
 import hashlib
 import os
 import re
@@ -36,6 +37,26 @@ def running(*arguments):
             yield process, process.stdout.readline().strip()
         finally:
             process.kill()
+
+
+def test_an_answer_is_sent_at_once():
+    """Else each answer on a connection that is kept waits 40 ms for the client's acknowledgement of its first half."""
+
+    async def accepted(listener):
+        heard = asyncio.get_running_loop().create_future()
+
+        async def hear(_, writer):
+            heard.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        async with await asyncio.start_server(hear, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+            found = await heard
+            writer.close()
+            return found
+
+    for listener in listening(0):
+        assert asyncio.run(accepted(listener)) == 1
 
 
 def state(folder):
