@@ -9,7 +9,9 @@ import click
 from opd.cli.at_work import at_work, saying
 from opd.cli.audit import audit
 from opd.cli.export import export
+from opd.cli.names import TASK
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 from opd.cli.report import report
 
 if TYPE_CHECKING:
@@ -28,8 +30,13 @@ def attempt() -> None:
     """Explore, submit, replay, validate, evaluate, audit, report: an attempt is a folder of sealed receipts."""
 
 
-@attempt.command()
-@click.argument("task")
+@attempt.command(
+    epilog=examples(
+        'opd attempt new arith_tiny --agent "bash explorer.sh"',
+        "opd attempt new opd_math_1p5b --agent CMD --input student=models/student --input teacher=models/teacher",
+    )
+)
+@click.argument("task", type=TASK)
 @click.option("--agent", required=True, metavar="CMD", help="The explorer's program with its arguments.")
 @click.option("--model", help="The model behind it, for the record.")
 @click.option("--effort", help="Its reasoning effort, for the record.")
@@ -59,7 +66,11 @@ def new(
     click.echo(f"{made.folder}: `opd attempt run {made.folder}` does whatever is due")
 
 
-@attempt.command()
+@attempt.command(
+    epilog=examples(
+        "opd attempt run runs/command__arith_tiny__scripted__none",
+    )
+)
 @_ATTEMPT
 @_SANDBOX
 @click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
@@ -68,7 +79,11 @@ def run(folder: Path, sandbox: str, quiet: bool) -> None:
     _run(folder, sandbox, stages=None, quiet=quiet)
 
 
-@attempt.command()
+@attempt.command(
+    epilog=examples(
+        "opd attempt explore runs/command__arith_tiny__scripted__none --sandbox bubblewrap",
+    )
+)
 @_ATTEMPT
 @_SANDBOX
 @click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
@@ -77,7 +92,11 @@ def explore(folder: Path, sandbox: str, quiet: bool) -> None:
     _run(folder, sandbox, stages=("explore",), quiet=quiet)
 
 
-@attempt.command()
+@attempt.command(
+    epilog=examples(
+        'opd attempt submit runs/command__arith_tiny__scripted__none --patch change.patch --note "made by hand"',
+    )
+)
 @_ATTEMPT
 @click.option("--patch", type=UserPath(), required=True, help="A patch that was made elsewhere.")
 @click.option("--note", help="Where it comes from.")
@@ -90,7 +109,11 @@ def submit(folder: Path, patch: Path, note: str | None) -> None:
         click.echo(f"{attempt.folder / 'submission'}: sealed, from outside")
 
 
-@attempt.command()
+@attempt.command(
+    epilog=examples(
+        "opd attempt replay runs/command__arith_tiny__scripted__none",
+    )
+)
 @_ATTEMPT
 @_SANDBOX
 @click.option("--patch", type=UserPath(), help="First take this patch from outside as the submission.")
@@ -105,7 +128,11 @@ def replay(folder: Path, sandbox: str, patch: Path | None, quiet: bool) -> None:
     _run(folder, sandbox, stages=("formal",), quiet=quiet)
 
 
-@attempt.command()
+@attempt.command(
+    epilog=examples(
+        "opd attempt validate runs/command__arith_tiny__scripted__none",
+    )
+)
 @_ATTEMPT
 @_SANDBOX
 @click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
@@ -114,7 +141,11 @@ def validate(folder: Path, sandbox: str, quiet: bool) -> None:
     _run(folder, sandbox, stages=("validation",), quiet=quiet)
 
 
-@attempt.command()
+@attempt.command(
+    epilog=examples(
+        "opd attempt evaluate runs/command__arith_tiny__scripted__none",
+    )
+)
 @_ATTEMPT
 @_SANDBOX
 @click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
@@ -123,7 +154,11 @@ def evaluate(folder: Path, sandbox: str, quiet: bool) -> None:
     _run(folder, sandbox, stages=("final",), quiet=quiet)
 
 
-@attempt.command()
+@attempt.command(
+    epilog=examples(
+        'opd attempt rule runs/command__arith_tiny formal/attempt-001 infrastructure --because "the disk was full"',
+    )
+)
 @_ATTEMPT
 @click.argument("about", metavar="TRY")
 @click.argument("verdict", type=click.Choice(["infrastructure", "candidate"]))
@@ -138,7 +173,11 @@ def rule(folder: Path, about: str, verdict: str, because: str, by: str | None) -
         click.echo(f"{about}: {verdict}, because {because}")
 
 
-@attempt.command()
+@attempt.command(
+    epilog=examples(
+        "opd attempt resume runs/command__arith_tiny__scripted__none",
+    )
+)
 @_ATTEMPT
 def resume(folder: Path) -> None:
     """After a crash: seal what was begun as what it is; `run` goes on from there."""
@@ -149,7 +188,12 @@ def resume(folder: Path) -> None:
     _show(folder)
 
 
-@attempt.command()
+@attempt.command(
+    epilog=examples(
+        "opd attempt status runs/command__arith_tiny__scripted__none",
+        "opd attempt status runs/command__arith_tiny__scripted__none --json | jq '.due[].stage'",
+    )
+)
 @_ATTEMPT
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def status(folder: Path, as_json: bool) -> None:
@@ -161,7 +205,12 @@ def status(folder: Path, as_json: bool) -> None:
         raise AnswerIsNo(f"{folder} contradicts itself in {len(here.contradictions)} places; `verify` says more")
 
 
-@attempt.command()
+@attempt.command(
+    epilog=examples(
+        "opd attempt verify runs/command__arith_tiny__scripted__none",
+        "opd attempt verify runs/command__arith_tiny__scripted__none --json | jq .holds",
+    )
+)
 @_ATTEMPT
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.option("--head", help="Digest of the log's last line, as somebody else wrote it down.")

@@ -9,12 +9,18 @@ import click
 
 from opd.cli.at_work import at_work
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from opd.records.audits import Audit
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd attempt audit runs/command__arith_tiny__scripted__none --strict",
+        "opd attempt audit runs/command__arith_tiny__scripted__none --json | jq '.findings[] | [.axis, .verdict]'",
+    )
+)
 @click.argument("folder", metavar="ATTEMPT", type=UserPath())
 @click.option(
     "--judge", metavar="CMD", help="A model's program that is asked for a second opinion; see docs/audit.md."

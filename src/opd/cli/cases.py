@@ -5,9 +5,15 @@ from pathlib import Path
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd cases runs --html cases.html",
+        "opd cases runs --json | jq '.tasks[].cases[] | [.case, .tally.best]'",
+    )
+)
 @click.argument("runs", nargs=-1, required=True, type=UserPath())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--html", type=UserPath(), help="New file: the same as a page that sorts.")

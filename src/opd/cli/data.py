@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from opd.train.corpus.description import Description, Lengths
@@ -39,7 +40,12 @@ def data() -> None:
     """Describe a file of problems, drop duplicates, find benchmark problems in it."""
 
 
-@data.command()
+@data.command(
+    epilog=examples(
+        "opd data describe train.jsonl --model models/student",
+        "opd data describe train.jsonl --set fields.problem=question --json | jq .rows",
+    )
+)
 @click.argument("file", type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--model", metavar="DIR", help="Count tokens by the tokenizer of this model directory.")
@@ -55,7 +61,12 @@ def describe(file: Path, as_json: bool, model: str | None, sets: tuple[str, ...]
     click.echo(canonical_json(said.record()) if as_json else _described(said))
 
 
-@data.command()
+@data.command(
+    epilog=examples(
+        "opd data dedupe train.jsonl --out once.jsonl",
+        "opd data dedupe train.jsonl --set same=words --out once.parquet",
+    )
+)
 @click.argument("file", type=FILE)
 @OUT
 @SETS
@@ -86,7 +97,12 @@ def dedupe(file: Path, out: Path, sets: tuple[str, ...]) -> None:
     )
 
 
-@data.command()
+@data.command(
+    epilog=examples(
+        "opd data decontaminate train.jsonl --against math500.jsonl",
+        "opd data decontaminate train.jsonl --against math500.jsonl --against aime24.jsonl --out clean.jsonl --json",
+    )
+)
 @click.argument("file", type=FILE)
 @AGAINST
 @click.option("--out", type=FILE, help="New file without the found rows; the removed rows and a report go beside it.")
@@ -121,7 +137,11 @@ def decontaminate(
         click.echo(f"{len(source.rows):,} rows → {left:,} → {out}", err=as_json)
 
 
-@data.command()
+@data.command(
+    epilog=examples(
+        "opd data project dapo.parquet --against aime.jsonl --protocol opd-dapo-aime-zero-overlap-v2 --out a.jsonl",
+    )
+)
 @click.argument("file", type=FILE)
 @AGAINST
 @click.option(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from opd.records.attempts import Status
@@ -40,7 +41,12 @@ _NEXT = (
 )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd demo",
+        "opd demo --no-attempt --steps 30 --out runs/look",
+    )
+)
 @click.option("--out", type=UserPath(), help="Folder of the demo; a new one under runs/ by default.")
 @click.option(
     "--steps", default=120, show_default=True, type=click.IntRange(min=4), help="Updates; 30 for a quick look."

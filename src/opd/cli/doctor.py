@@ -4,11 +4,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from opd.cli.printing import examples
+
 if TYPE_CHECKING:
     from opd.train.identities import Check
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd doctor",
+        "opd doctor --json | jq '.checks[][] | select(.ok | not)'",
+    )
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def doctor(as_json: bool) -> None:
     """Versions, devices, the sandbox and shipped files, and a self-check of the training signal, in seconds.

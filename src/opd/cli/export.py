@@ -6,9 +6,14 @@ from pathlib import Path
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd attempt export runs/command__arith_tiny__scripted__none --out exported",
+    )
+)
 @click.argument("folder", metavar="ATTEMPT", type=UserPath())
 @click.option("--out", required=True, type=UserPath(), help="Where it goes; a new folder.")
 def export(folder: Path, out: Path) -> None:

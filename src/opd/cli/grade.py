@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from opd.grading.grader import Grader
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 _GRADER = "house, reference, or module:function"
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd grade answers.jsonl",
+        "opd grade answers.jsonl | jq -r 'select(.correct == false) | .reason'",
+    )
+)
 @click.argument("file", type=UserPath())
 @click.option("--out", type=UserPath(), help="File of the verdicts, written whole or not at all.")
 @click.option("--grader", default="house", show_default=True, metavar="NAME", help=f"Who decides: {_GRADER}.")

@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from opd.evaluate.settlement import Settled
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd judge runs/scores/first --out runs/scores/judged --set local.model=models/judge",
+    )
+)
 @click.argument("folder", type=UserPath())
 @click.option("--out", required=True, type=UserPath(), help="Folder of the new score; goes on with its own.")
 @click.option("--judge", "file", type=UserPath(), help="A .toml file with the judge's settings.")

@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from opd.records.checkpoints import Loaded
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd load runs/first/checkpoint-120 --like models/student",
+        "opd load runs/first/checkpoint-120 --json | jq .valid",
+    )
+)
 @click.argument("directory", type=UserPath())
 @click.option("--like", type=UserPath(), metavar="DIR", help="A model of the same shape, such as the start.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -44,7 +44,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 def opd() -> None:
     """On-policy distillation of math reasoners, with the discipline of a formal experiment around it.
 
-    Start with `opd demo`: the whole story on the embedded models, a few minutes on a CPU.
+    Start with `opd demo`: the whole story on the embedded models, a few minutes on a CPU. `opd VERB --help` ends with
+    examples, and every verb that only reads has --json.
+
+    Exit codes: 0 done; 1 the answer is no, or the work could not be finished; 2 asked wrongly. Why stands on standard
+    error, in a line.
     """
 
 
@@ -59,7 +63,18 @@ def main() -> None:
     """Runs the command line and exits."""
     code = run(sys.argv[1:], began=BEGAN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: a late Ctrl-C has nothing left to end
+    if code and os.environ.get("WORLD_SIZE", "1") != "1":
+        leave_at_once(code)
     sys.exit(code)
+
+
+def leave_at_once(code: int) -> None:
+    """The process ends here: one of several ranks, which others may have left alone, and whose libraries would wait
+    for them at a usual exit. What it has published is on the disk.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def run(arguments: list[str], *, began: float | None = None) -> int:
@@ -86,6 +101,8 @@ def run(arguments: list[str], *, began: float | None = None) -> int:
 
 def _failed(error: Exception) -> int:
     if isinstance(error, OpdError):
+        if error.said_elsewhere:
+            return error.exit_code
         return _say(str(error), code=error.exit_code)
     if isinstance(error, BrokenPipeError):
         sys.stderr.close()  # the reader has gone: nobody is there to be told

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.names import RECIPE
 from opd.cli.paths import UserPath
 from opd.cli.printing import examples
 
@@ -21,9 +22,10 @@ _MIB, _GIB = 1 << 20, 1 << 30
     epilog=examples(
         "opd plan arith_tiny",
         "opd plan arith_tiny --rehearse --set rollouts.per_prompt=8",
+        "opd plan arith_tiny --json | jq .memory.needed_bytes",
     )
 )
-@click.argument("recipe")
+@click.argument("recipe", type=RECIPE)
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Put a value into the recipe: optimizer.lr=2e-6."
 )

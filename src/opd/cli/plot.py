@@ -42,7 +42,12 @@ def _drawn(out: Path, width: float, draw: Callable[[], "Plot"]) -> None:
     click.echo(f"→ {out} and {data_path(out)}", err=True)
 
 
-@plot.command()
+@plot.command(
+    epilog=examples(
+        "opd plot curve runs/train runs/scores --out curve.pdf",
+        "opd plot curve runs/a runs/b --metric kl --width 3.3 --out kl.svg",
+    )
+)
 @_PATHS
 @click.option(
     "--metric", help="A key of metrics.jsonl (kl, gap.mean, seconds.update …), or score.  [default: see above]"
@@ -60,7 +65,11 @@ def curve(paths: tuple[Path, ...], metric: str | None, **given: Any) -> None:
     _drawn(given["out"], given["width"], lambda: drawn(paths, metric=metric, width=given["width"]))
 
 
-@plot.command()
+@plot.command(
+    epilog=examples(
+        "opd plot score runs/scores --out scores.pdf",
+    )
+)
 @_PATHS
 @_WIDTH
 @_OUT
@@ -71,7 +80,11 @@ def score(paths: tuple[Path, ...], **given: Any) -> None:
     _drawn(given["out"], given["width"], lambda: drawn(paths, width=given["width"]))
 
 
-@plot.command()
+@plot.command(
+    epilog=examples(
+        "opd plot compare runs/scores/start runs/scores/first --out compare.pdf",
+    )
+)
 @_PATHS
 @_WIDTH
 @_OUT
@@ -85,7 +98,11 @@ def compare(paths: tuple[Path, ...], **given: Any) -> None:
     _drawn(given["out"], given["width"], lambda: drawn(paths, width=given["width"]))
 
 
-@plot.command()
+@plot.command(
+    epilog=examples(
+        "opd plot lengths runs/scores/start runs/scores/first --out lengths.png",
+    )
+)
 @_PATHS
 @_WIDTH
 @_OUT

@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from opd.records.power_report import PowerReport
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd power runs/scores/first",
+        "opd power runs/scores/start runs/scores/first --set difference=0.02 --json | jq '.rows[0].detectable'",
+    )
+)
 @click.argument("a", type=UserPath(), required=False)
 @click.argument("b", type=UserPath(), required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -6,9 +6,15 @@ import click
 
 from opd.cli.at_work import at_work, saying
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "opd attempt report runs/command__arith_tiny__scripted__none",
+        "opd attempt report runs/command__arith_tiny__scripted__none --verify",
+    )
+)
 @click.argument("folder", metavar="ATTEMPT", type=UserPath())
 @click.option("--verify", "again", is_flag=True, help="Hold the newest report against its sources again instead.")
 @click.option("--pdf", is_flag=True, help="As a PDF too, where a browser is installed.")

@@ -64,7 +64,12 @@ def list_runs(paths: tuple[Path, ...], sort: str, as_json: bool) -> None:
         click.echo("no runs here", err=True)
 
 
-@runs.command()
+@runs.command(
+    epilog=examples(
+        "opd runs show runs/first",
+        "opd runs show runs/first --json | jq .state",
+    )
+)
 @click.argument("path", metavar="RUN", type=UserPath())
 @_JSON
 def show(path: Path, as_json: bool) -> None:
@@ -78,7 +83,12 @@ def show(path: Path, as_json: bool) -> None:
     click.echo(canonical_json(values(found)) if as_json else in_words(found))
 
 
-@runs.command()
+@runs.command(
+    epilog=examples(
+        "opd runs diff runs/first runs/second",
+        "opd runs diff runs/first runs/second --json | jq -r '.[] | [.key, .a, .b] | @tsv'",
+    )
+)
 @click.argument("a", type=UserPath())
 @click.argument("b", type=UserPath())
 @_JSON
@@ -109,7 +119,12 @@ def diff(a: Path, b: Path, as_json: bool) -> None:
         click.echo("\n".join(difference_lines(found, one, other)))
 
 
-@runs.command()
+@runs.command(
+    epilog=examples(
+        "opd runs rm runs/first",
+        "opd runs rm --yes runs/a runs/b",
+    )
+)
 @click.argument("paths", nargs=-1, required=True, metavar="RUN…", type=UserPath())
 @click.option(
     "--attempt", is_flag=True, help="Attempts too: their receipts are evidence, and nothing brings them back."

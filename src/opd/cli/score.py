@@ -34,6 +34,7 @@ CHOICE = click.option(
     epilog=examples(
         "opd score runs/scores/first",
         "opd score runs/scores/first --out first.html --out first.csv",
+        "opd score runs/scores/first --json | jq .mean",
     )
 )
 @click.argument("file", type=UserPath())

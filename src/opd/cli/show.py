@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.names import BENCHMARK, RECIPE
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +24,12 @@ def show() -> None:
     """List objectives, benchmarks and recipes, or print one of them in full."""
 
 
-@show.command()
+@show.command(
+    epilog=examples(
+        "opd show objectives",
+        "opd show objectives --json | jq -r 'keys[]'",
+    )
+)
 @_JSON
 def objectives(as_json: bool) -> None:
     """The objectives, with the first line of what each says of itself."""
@@ -36,7 +43,12 @@ def objectives(as_json: bool) -> None:
         click.echo(f"{name:24}{said}")
 
 
-@show.command()
+@show.command(
+    epilog=examples(
+        "opd show benchmarks",
+        "opd show benchmarks --json | jq .math500.seeds",
+    )
+)
 @_JSON
 def benchmarks(as_json: bool) -> None:
     """The benchmarks, with their counts and how they are sampled."""
@@ -54,8 +66,15 @@ def benchmarks(as_json: bool) -> None:
         )
 
 
-@show.command("benchmark")
-@click.argument("name", metavar="BENCHMARK")
+@show.command(
+    "benchmark",
+    epilog=examples(
+        "opd show benchmark arith_tiny",
+        "opd show benchmark questions.jsonl > questions.toml",
+        "opd show benchmark arith_tiny --json | jq .limit_tokens",
+    ),
+)
+@click.argument("name", metavar="BENCHMARK", type=BENCHMARK)
 @click.option("--data", type=UserPath(), help="The benchmark's file, where it leaves the digest open.")
 @_JSON
 def one_benchmark(name: str, data: Path | None, as_json: bool) -> None:
@@ -74,7 +93,12 @@ def one_benchmark(name: str, data: Path | None, as_json: bool) -> None:
         click.echo(toml(found), nl=False)
 
 
-@show.command()
+@show.command(
+    epilog=examples(
+        "opd show recipes",
+        "opd show recipes --json",
+    )
+)
 @_JSON
 def recipes(as_json: bool) -> None:
     """The recipes that ship with the package."""
@@ -87,8 +111,13 @@ def recipes(as_json: bool) -> None:
         click.echo(f"{name:24}{path}")
 
 
-@show.command()
-@click.argument("recipe_name", metavar="RECIPE")
+@show.command(
+    epilog=examples(
+        "opd show recipe arith_tiny",
+        "opd show recipe arith_tiny --set optimizer.lr=3e-4 --json | jq .optimizer",
+    )
+)
+@click.argument("recipe_name", metavar="RECIPE", type=RECIPE)
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Put a value into the recipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print nothing but the JSON, which is printed in any case.")
 def recipe(recipe_name: str, sets: tuple[str, ...], as_json: bool) -> None:
@@ -103,7 +132,12 @@ def recipe(recipe_name: str, sets: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"digest {resolved.digest}", err=True)
 
 
-@show.command()
+@show.command(
+    epilog=examples(
+        "opd show keys",
+        "opd show keys --json | jq '.recipe[\"optimizer.lr\"]'",
+    )
+)
 @_JSON
 def keys(as_json: bool) -> None:
     """Every key that a recipe can have, with its default and what it means."""

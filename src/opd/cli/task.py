@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.names import TASK
 from opd.cli.paths import UserPath
+from opd.cli.printing import examples
 
 if TYPE_CHECKING:
     from opd.protocol.packages.explain.explanation import Explanation
@@ -19,7 +21,13 @@ def task() -> None:
     """Tasks: list them, explain one, look for faults in it, render its package, begin a new one."""
 
 
-@task.command("list")
+@task.command(
+    "list",
+    epilog=examples(
+        "opd task list",
+        "opd task list --json | jq -r 'keys[]'",
+    ),
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_tasks(as_json: bool) -> None:
     """The tasks that ship, with what each is about."""
@@ -34,8 +42,13 @@ def list_tasks(as_json: bool) -> None:
         click.echo(f"{name:{_NAME_WIDTH}}{description}")
 
 
-@task.command()
-@click.argument("name", metavar="TASK")
+@task.command(
+    epilog=examples(
+        "opd task show arith_tiny",
+        "opd task show arith_tiny --json | jq '.sections[].title'",
+    )
+)
+@click.argument("name", metavar="TASK", type=TASK)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(name: str, as_json: bool) -> None:
     """The contract of TASK: inputs, editable surface, budgets, metrics, artifacts, what each phase sees.
@@ -50,8 +63,13 @@ def show(name: str, as_json: bool) -> None:
     click.echo(explanation.model_dump_json(indent=2) if as_json else _laid_out(explanation))
 
 
-@task.command()
-@click.argument("name", metavar="TASK")
+@task.command(
+    epilog=examples(
+        "opd task lint arith_tiny",
+        "opd task lint tasks/mine --data files --json",
+    )
+)
+@click.argument("name", metavar="TASK", type=TASK)
 @click.option("--data", type=UserPath(), help="Folder where files of problems and questions lie.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def lint(name: str, data: Path | None, as_json: bool) -> None:
@@ -80,8 +98,12 @@ def lint(name: str, data: Path | None, as_json: bool) -> None:
     click.echo(f"nothing found in {folder}", err=True)
 
 
-@task.command()
-@click.argument("name", metavar="TASK")
+@task.command(
+    epilog=examples(
+        "opd task build arith_tiny --out packages/arith_tiny",
+    )
+)
+@click.argument("name", metavar="TASK", type=TASK)
 @click.option("--out", required=True, type=UserPath(), help="Folder of the package; a new one.")
 def build(name: str, out: Path) -> None:
     """Render TASK, a name or a folder, to a package that Harbor can read; the same task gives the same bytes."""
@@ -92,7 +114,11 @@ def build(name: str, out: Path) -> None:
     click.echo(f"{out}\ndigest {digest}")
 
 
-@task.command()
+@task.command(
+    epilog=examples(
+        "opd task new me/mine --from arith_tiny --out tasks/mine",
+    )
+)
 @click.argument("name", metavar="ORGANISATION/NAME")
 @click.option("--from", "source", default="arith_tiny", show_default=True, help="The task to begin with.")
 @click.option("--out", type=UserPath(), help="Folder of the new task; by default the name.")
@@ -104,7 +130,11 @@ def new(name: str, source: str, out: Path | None) -> None:
     click.echo(f"{folder}/task.toml is yours to change; `opd task lint {folder}` says what is wrong with it")
 
 
-@task.command()
+@task.command(
+    epilog=examples(
+        "opd task make-models arith_tiny --out models",
+    )
+)
 @click.argument("name", type=click.Choice(["arith_tiny"]))
 @click.option("--out", required=True, type=UserPath(), help="Folder of the models; a new one.")
 @click.option("--seed", type=int, help="Another seed makes other models; the shipped ones have the default.")
