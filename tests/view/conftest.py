@@ -1,11 +1,13 @@
-"""Made-up records with plausible figures: what a run on the embedded task looks like to a view."""
+"""Made-up records with plausible figures: what a run on the embedded task looks like to a view; and a browser."""
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.view.browsing import launched
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from opd.evaluate.benchmark import find
@@ -13,6 +15,9 @@ from opd.records.metrics import Gap, StepMetrics
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.records.scores import Comparison, Judgement, Sample, Score, Verdict
 from opd.view.story.story import EMBEDDED_CAVEATS, Cited, CurvePoint, NextCommand, Story
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 MakeScore = Callable[..., Score]
 MakeMetrics = Callable[[int], StepMetrics]
@@ -270,3 +275,10 @@ def tokenizer() -> Tokenizer:
 @pytest.fixture
 def scored_of(tokenizer: Tokenizer) -> Callable[..., ScoredRollout]:
     return lambda **values: scored(tokenizer, **values)
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """Chromium, once."""
+    with launched() as found:
+        yield found

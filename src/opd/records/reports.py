@@ -66,6 +66,10 @@ class Exploring(Settings):
     began_utc: str
     given_seconds: NonNegativeFloat
     used_seconds: NonNegativeFloat
+    left_seconds: NonNegativeFloat
+    """Of the budget, at its end: by the submission's own record where there is one."""
+    device: Literal["GPU", "processor"]
+    """A processor has the explorer's own program on it, too: idle time tells little there."""
     idle_seconds: NonNegativeFloat
     stretches: tuple[Stretch, ...]
     moments: tuple[Moment, ...]

@@ -12,8 +12,11 @@ from xml.sax.saxutils import escape, quoteattr
 import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 INK = "#010203"  # stands for the colour of the page's text until the picture is written
+
+_WHOLE = "whole:"  # a text's id that begins so is written as its title
 
 _STANDALONE = (
     "<style>svg{color:#24292f;font-family:system-ui,-apple-system,'Segoe UI',sans-serif}"
@@ -57,6 +60,12 @@ def figure(width: float, height: float) -> Figure:
     return made
 
 
+def name_whole(text: Text, whole: str) -> None:
+    """A text that stands for a longer one has that as its title: a pointer shows it, a screen reader says it."""
+    if text.get_text() != whole:
+        text.set_gid(f"{_WHOLE}{whole}")
+
+
 def svg_text(made: Figure, *, name: str, title: str, description: str, standalone: bool = False) -> str:
     """The figure as one `<svg>` element with a spoken title and description.
 
@@ -68,6 +77,7 @@ def svg_text(made: Figure, *, name: str, title: str, description: str, standalon
         made.savefig(raw, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     body = raw.getvalue()
     body = body[body.index("<svg") :]
+    body = re.sub(rf'<g id="{_WHOLE}([^"]*)">', r"<g><title>\1</title>", body)
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.DOTALL)
     body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>\s*", "", body, flags=re.DOTALL)  # would style the page
     body = re.sub(r"<!--.*?-->\s*", "", body, flags=re.DOTALL)

@@ -15,6 +15,7 @@ from opd.protocol.attempts.state import status
 from opd.protocol.clock import now
 from opd.protocol.report.book import Book
 from opd.protocol.report.comparing import Compared, Pair
+from opd.protocol.report.drawing import drawn
 from opd.protocol.report.finals import references
 from opd.protocol.report.formal import separated, used
 from opd.protocol.report.marks import unmarked
@@ -25,6 +26,7 @@ from opd.protocol.report.sources import Fact, Sources
 from opd.protocol.report.story import label, story
 from opd.protocol.report.telling import not_shown, shows
 from opd.protocol.report.trainings import Match
+from opd.protocol.report.units import explored
 from opd.records.attempts import Explored, Stage
 
 NO_TIME_LEFT = "no time was left unused by choice"
@@ -160,3 +162,28 @@ def test_a_note_stands_in_its_unit_and_what_has_no_room_there_stands_behind_the_
     ]
     assert re.findall(r"^> (thought .)", unmarked(remarks(pen, found)).text, re.MULTILINE) == ["thought 3"]
     assert remarks(pen, with_changes(explored, said=tuple(own[:3]))) == ""
+
+
+def without_gpu(pen: Pen) -> Pen:
+    """The same of a task that takes none."""
+    task = json.loads(json.dumps(pen.story.task.value))
+    task["metadata"]["opd"]["needs"]["gpus"] = 0
+    return with_changes(pen, story=with_changes(pen.story, task=with_changes(pen.story.task, value=task)))
+
+
+def test_for_how_long_a_processor_was_idle_is_not_told(pen):
+    """The explorer's own program runs on it: that something ran tells nothing of the device."""
+    of_gpu, of_processor = (unmarked(explored(one)).text for one in (pen, without_gpu(pen)))
+    assert re.search(r"The device did nothing in \d+ min( \d+ s)? of it \(\d+(\.\d+)? %\)\.", of_gpu)
+    assert "did nothing" not in of_processor
+    assert "for how long the device was idle is not told" in of_processor
+    assert [drawn(one).exploring.device for one in (pen, without_gpu(pen))] == ["GPU", "processor"]
+
+
+def test_what_was_left_is_the_submissions_own_figure_in_the_texts_and_in_the_picture(told):
+    """The explorer's program ends a moment later, and the budget less its use is another number."""
+    drawn_from = told.report.exploring
+    assert drawn_from.left_seconds == 3_289
+    assert drawn_from.given_seconds - drawn_from.used_seconds == pytest.approx(3_288.6)
+    assert "with 3,289 s left" in told.analysis
+    assert "3,288" not in told.analysis

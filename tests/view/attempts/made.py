@@ -1,5 +1,6 @@
 """An attempt and its report, made up at the scale of a real one: four hours of exploration, twelve of training."""
 
+import itertools
 import json
 import math
 import random
@@ -64,6 +65,59 @@ def write_made(place: Path, *, text: str = "", **changes: object) -> Made:
     write_texts(folder, text)
     write_attempt(attempt, text)
     return Made(attempt=attempt, folder=folder, report=report)
+
+
+def crowded() -> dict[str, object]:
+    """What of the report is otherwise where there is much of all, with long names, in little of the time."""
+    long = "/runs/" + "a-method-whose-name-says-all-of-it-" * 4 + "{}/checkpoint-12"
+    names = [f"proxy {number}" for number in range(1, 15)]
+    begun = [6.0 * place for place in range(len(names))]
+    ends = [(0.6 + 0.01 * place, 0.65 + 0.01 * place) for place in range(len(names))]
+    plain = report_of()
+    exploring_ = exploring().model_copy(
+        update={
+            "given_seconds": 420.0,
+            "used_seconds": 86.0,
+            "left_seconds": 336.0,
+            "device": "processor",
+            "stretches": tuple(
+                Stretch(
+                    activity=activity, begin_seconds=begin, end_seconds=begin + 3, label=long.format(name), unit=None
+                )
+                for name, at in zip(names, begun, strict=True)
+                for activity, begin in ((Activity.TRAINING, at), (Activity.EVALUATION, at + 3))
+            ),
+            "moments": (
+                *(Moment(kind="note", at_seconds=at, label=f"note at {at}") for at in (0, 1, 2, 30, 31, 60, 85, 86)),
+                Moment(kind="submit", at_seconds=86, label=""),
+            ),
+        }
+    )
+    return {
+        "exploring": exploring_,
+        "units": tuple(
+            units()[0].model_copy(update={"id": f"U-{n:02d}", "begin_seconds": at, "end_seconds": at + 6})
+            for n, at in enumerate(begun, start=1)
+        ),
+        "proxies": tuple(
+            proxies()[0].model_copy(
+                update={"label": name, "what": long.format(name), "mean": sum(both) / 2, "ci95": both}
+            )
+            for name, both in zip(names, ends, strict=True)
+        ),
+        "comparisons": tuple(
+            comparisons()[0].model_copy(update={"a": a, "b": b, "p": 0.1234, "difference": -0.0123})
+            for a, b in itertools.pairwise(names)
+        ),
+        "references": tuple(
+            one.model_copy(
+                update={"name": f"{one.name}, replayed without a change, by all of its steps, with its seed"}
+            )
+            for one in references()
+        ),
+        "coverages": tuple(one.model_copy(update={"label": long.format(one.label)}) for one in plain.coverages),
+        "curves": tuple(one.model_copy(update={"label": long.format(one.label)}) for one in plain.curves),
+    }
 
 
 def report_of(text: str = "") -> Report:
@@ -132,6 +186,8 @@ def exploring(text: str = "") -> Exploring:
         began_utc="2026-05-01T13:08:00.000Z",
         given_seconds=14_400,
         used_seconds=11_111,
+        left_seconds=3_289,
+        device="GPU",
         idle_seconds=1_600,
         stretches=tuple(stretches),
         moments=(

@@ -51,13 +51,13 @@ def boxes(picture: str, *, colour: str) -> list[tuple[float, float]]:
 
 
 def scale_of(picture: str) -> tuple[float, float]:
-    """Slope and offset of the uppermost horizontal axis, by its ticks."""
+    """Slope and offset of the uppermost horizontal axis, by its ticks; a row of labels has fewer."""
     ticks: defaultdict[float, list[tuple[float, float]]] = defaultdict(list)
     for one in ET.fromstring(picture).iter(f"{SVG}text"):
         text = "".join(one.itertext()).replace("\N{MINUS SIGN}", "-")
         if re.fullmatch(r"-?\d+(\.\d+)?", text) and "text-anchor: middle" in one.get("style", ""):
             ticks[float(one.get("y", "nan"))].append((float(text), float(one.get("x", "nan"))))
-    row = next(row for _, row in sorted(ticks.items()) if len(row) > 1)
+    row = next(row for _, row in sorted(ticks.items()) if len(row) > 3)
     slope, offset = np.polyfit([value for value, _ in row], [place for _, place in row], 1)
     return float(slope), float(offset)
 

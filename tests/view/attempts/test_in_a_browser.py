@@ -1,106 +1,117 @@
 """The page in a real browser, at a desk and in a hand, light and dark: nothing overflows, and all can be read."""
 
-import json
-import re
-import shutil
-import subprocess
-from html import unescape
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.view.attempts.made import crowded, write_made
 from tests.view.test_pictures import contrast
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from opd.view.attempts.page import render
 
-pytestmark = [
-    pytest.mark.patient,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium"),
-]
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
-# Everything that reaches beyond the window and that nothing around it scrolls or cuts.
-MEASURE = """
-<script>
-const scrolls = one => {
-  for (let up = one; up; up = up.parentElement)
-    if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(up).overflowX)) return true;
-  return false;
-};
-const shown = one => one.getClientRects().length > 0;
-const inks = [...document.querySelectorAll('p, td, th, li, figcaption, summary, h1, h2, h3')].filter(shown);
-const told = {
-  width: innerWidth,
-  page: document.documentElement.scrollWidth,
-  height: document.documentElement.scrollHeight,
-  over: [...document.querySelectorAll('body *')].filter(one => shown(one) && !one.closest('svg')
-    && one.getBoundingClientRect().right > innerWidth + 1 && !scrolls(one)).map(one => one.outerHTML.slice(0, 200)),
-  pictures: [...document.querySelectorAll('figure svg')].filter(shown).map(one => one.getAttribute('class')),
-  small: Math.min(...[...document.querySelectorAll('figure svg text')].filter(shown).map(
-    one => parseFloat(getComputedStyle(one).fontSize) * Math.hypot(one.getScreenCTM().a, one.getScreenCTM().b))),
-  paper: getComputedStyle(document.body).backgroundColor,
-  inks: [...new Set(inks.map(one => getComputedStyle(one).color))],
-  picture: getComputedStyle(document.querySelector('figure svg')).color,
-};
-parent.postMessage(told, '*');
-</script>
-"""
+pytestmark = pytest.mark.patient
 
-
-FRAME = """<!doctype html><body style="margin:0">
-<iframe src="{page}" width="{width}" height="900" style="border:0"></iframe>
-<script>onmessage = told => document.body.textContent = 'TOLD' + JSON.stringify(told.data) + 'TOLD';</script>"""
+MEASURE = Path(__file__).with_name("measure.js").read_text(encoding="utf-8")
+Measured = Mapping[str, Any]
+Look = Callable[..., Measured]
 
 
 @pytest.fixture(scope="module")
-def measuring(page: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page with a script at its end that measures it, and without the policy that would forbid it."""
-    text, found = re.subn(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
-    assert found == 1
-    path = tmp_path_factory.mktemp("browser") / "page.html"
-    path.write_text(text.replace("<details", "<details open").replace("</body>", f"{MEASURE}</body>"))
-    return path
+def pages(page: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """The page of an attempt that has everything, and of one that has much of it, with long names."""
+    folder = tmp_path_factory.mktemp("pages")
+    made = write_made(tmp_path_factory.mktemp("crowded"), **crowded())
+    texts = {"whole": page, "crowded": render(made.folder, made.attempt)}
+    for name, text in texts.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in texts}
 
 
-def measured(page: Path, *, width: int, dark: bool) -> dict[str, Any]:
-    """What the browser says of the page in a frame of this width: a window of its own has 500 pixels at least."""
-    assert CHROMIUM is not None
-    frame = page.with_name("frame.html")
-    frame.write_text(FRAME.format(page=page.name, width=width))
-    command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1400,900",
-        f"--blink-settings=preferredColorScheme={0 if dark else 1}", f"--user-data-dir={page.parent / 'profile'}",
-        "--virtual-time-budget=20000", "--dump-dom", frame.as_uri(),
-    ]  # fmt: skip
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-    (told,) = re.findall("TOLD(.*)TOLD</body>", done.stdout)
-    return dict(json.loads(unescape(told)))
+@pytest.fixture(scope="module")
+def look(browser: "Browser") -> Look:
+    """Opens a page, with all that it folds unfolded, and measures it; it must ask for nothing and say nothing."""
+
+    def measured(path: Path, *, width: int, dark: bool = False) -> Measured:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        )
+        window = context.new_page()
+        heard: list[str] = []
+        asked: list[str] = []
+        window.on("console", lambda said: heard.append(said.text))
+        window.on("pageerror", lambda error: heard.append(str(error)))
+        window.on("request", lambda request: asked.append(request.url))
+        window.goto(path.as_uri())
+        window.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        told: Measured = window.evaluate(MEASURE)
+        context.close()
+        assert heard == []
+        assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+        return told
+
+    return measured
 
 
-def rgb(text: str) -> list[int]:
-    return [int(one) for one in re.findall(r"\d+", text)[:3]]
-
-
+@pytest.mark.parametrize("name", ["whole", "crowded"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("dark", [False, True])
-def test_nothing_overflows_and_all_can_be_read(measuring: Path, width: int, dark: bool) -> None:
-    told = measured(measuring, width=width, dark=dark)
+def test_nothing_overflows_and_all_can_be_read(
+    look: Look, pages: Mapping[str, Path], name: str, width: int, dark: bool
+) -> None:
+    told = look(pages[name], width=width, dark=dark)
     assert told["width"] == width
     assert told["page"] <= width
     assert told["over"] == []
-    expected = "wide" if width > 832 else "narrow"
+    assert (sum(told["paper"]) < 3 * 128) is dark
+    assert len(told["inks"]) >= 4
+    assert [(words, ink, ground) for ink, ground, words in told["inks"] if contrast(ink, ground) < 4.5] == []
     assert len(told["pictures"]) == 8
-    assert all(name.endswith(expected) for name in told["pictures"])
-    assert told["small"] >= 8, "pixels of the smallest text in a picture"
-    paper = rgb(told["paper"])
-    assert (sum(paper) < 3 * 128) is dark
-    assert len(told["inks"]) >= 2
-    assert all(contrast(rgb(ink), paper) >= 4.5 for ink in [*told["inks"], told["picture"]])
+    for picture in told["pictures"]:
+        assert picture["name"].endswith("wide" if width > 832 else "narrow")
+        assert picture["smallest"] >= 9, "pixels of the smallest text"
+        faults = {fault: picture[fault] for fault in ("outside", "touching", "crossed", "cut")}
+        assert faults == {"outside": [], "touching": [], "crossed": [], "cut": []}, picture["name"]
 
 
-def test_a_page_that_overflows_would_be_noticed(measuring: Path) -> None:
-    """The measure's own control: a block that is wider than the window."""
-    wide = measuring.with_name("wide.html")
-    wide.write_text(measuring.read_text().replace("<main>", '<main><div id="wide" style="width:900px">x</div>'))
-    told = measured(wide, width=390, dark=False)
-    assert told["page"] > 390
-    assert [one for one in told["over"] if 'id="wide"' in one]
+SPOILED = {
+    "page": ("<main>", '<main><div style="width:900px">x</div>'),
+    "inks": ("<main>", '<main><p style="color:#999">pale</p>'),
+    "outside": ("</svg>", '<text x="-9" y="40">out</text></svg>'),
+    "touching": ("</svg>", '<text x="90" y="90">one</text><text x="95" y="92">other</text></svg>'),
+    "crossed": (
+        "</svg>",
+        '<path d="M 100 80 V 99" style="stroke: #000; stroke-width: 1"/><text x="90" y="90">struck</text></svg>',
+    ),
+    "cut": ("</svg>", '<text x="90" y="90">beginn…</text></svg>'),
+}
+
+
+@pytest.mark.parametrize("fault", SPOILED)
+def test_a_page_with_a_fault_would_be_noticed(look: Look, pages: Mapping[str, Path], fault: str) -> None:
+    """The measure's own controls, one for each thing that it looks for."""
+    path = pages["whole"].with_name(f"{fault}.html")
+    path.write_text(pages["whole"].read_text(encoding="utf-8").replace(*SPOILED[fault]), encoding="utf-8")
+    told = look(path, width=390)
+    if fault == "page":
+        assert told["page"] > 390
+        assert told["over"]
+    elif fault == "inks":
+        assert [words for ink, ground, words in told["inks"] if contrast(ink, ground) < 4.5] == ["pale"]
+    else:
+        assert all(picture[fault] for picture in told["pictures"])
+
+
+def test_a_number_leads_to_its_source_within_its_own_table(browser: "Browser", pages: Mapping[str, Path]) -> None:
+    """The table of sources scrolls in itself: a page of hundreds of numbers stays one that can be walked through."""
+    window = browser.new_page(viewport={"width": 390, "height": 900})
+    window.goto(pages["whole"].as_uri())
+    window.click("article a.n >> nth=0")
+    assert window.url.endswith("#c001")
+    row = window.locator("#c001").bounding_box()
+    assert row is not None
+    assert 0 <= row["y"] < 900
+    window.close()

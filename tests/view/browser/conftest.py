@@ -1,7 +1,6 @@
-"""A browser for the session, a server over made-up runs, and pages that hear every fault and every request."""
+"""A server over made-up runs for the session, and pages that hear every fault and every request."""
 
 import json
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,15 +10,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.view.browser import made
+from tests.view.browsing import PATIENCE
 from tests.view.server.asking import COOKIE, TOKEN, Asking, served
 
 from opd.view.server.programs import Programs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PATIENCE = 30_000  # milliseconds, on a busy machine
 
 # Stands for the install's own programs, which other tests run.
 PROGRAM = """
@@ -53,19 +50,6 @@ class Window:
 
     def id(self, name: str) -> str:
         return self.ask.id(name)
-
-
-@pytest.fixture(scope="session")
-def browser() -> "Iterator[Browser]":
-    """Chromium, once."""
-    if CHROMIUM is None:
-        pytest.skip("the pages were not looked at: no chromium here; apt-get install chromium")
-    driver = pytest.importorskip("playwright.sync_api", reason="the pages were not looked at: pip install playwright")
-    driver.expect.set_options(timeout=PATIENCE)
-    with driver.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="session")

@@ -111,5 +111,5 @@ def _ending(pen: Pen) -> str:
         receipt = story.explored.receipt
         because = f" ({pen.of(receipt['because'], Form.TEXT)})" if receipt.get("because") else ""
         return f"The exploration ended as {pen.of(receipt['outcome'], Form.CODE)}{because}, without a submission."
-    left = story.submission.get("remaining_seconds")
+    left = story.left
     return f"The exploration ended by a submission, with {pen.of(left, Form.WHOLE)} s left." if left else ""

@@ -9,7 +9,7 @@ from opd.protocol.report.forms import visible
 from opd.protocol.report.marks import unmarked
 from opd.protocol.report.pen import Pen, control_of
 from opd.protocol.report.sources import Fact
-from opd.protocol.report.story import Attempted, FinalRun, label
+from opd.protocol.report.story import Attempted, FinalRun, Story, label
 from opd.protocol.report.trainings import Training
 from opd.protocol.report.units import title
 from opd.protocol.words import one_line
@@ -42,7 +42,7 @@ def drawn(pen: Pen) -> Report:
         title=str(story.task.value["task"]["description"]),
         made_utc=now().utc,
         stages=tuple(_stages(pen)),
-        exploring=_exploring(story.explored) if story.explored else None,
+        exploring=_exploring(story, story.explored) if story.explored else None,
         units=tuple(_units(pen)),
         proxy_metric=str(story.contract.value["proxy"]["metric"]),
         final_metric=str(story.contract.value["final"]["metric"]),
@@ -83,14 +83,17 @@ def _counts(tried: Attempted, counted: str | None, pen: Pen) -> bool:
     return True
 
 
-def _exploring(found: Exploration) -> Exploring:
+def _exploring(story: Story, found: Exploration) -> Exploring:
     facts = found.outcome.value if found.outcome else {}
     used = float(facts.get("seconds", found.receipt.value["active_seconds"]))
+    given = float(facts.get("given_seconds", used))
     return Exploring(
         name=found.name,
         began_utc=found.began_utc,
-        given_seconds=float(facts.get("given_seconds", used)),
+        given_seconds=given,
         used_seconds=used,
+        left_seconds=float(story.left.value) if story.left else max(0.0, given - used),
+        device=story.device,
         idle_seconds=float(facts.get("idle_seconds", 0.0)),
         stretches=tuple(_stretches(found)),
         moments=tuple(_moments(found)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from opd.protocol.attempts.attempt import OUTCOME, RUN, TASK_LOCK, Attempt
 from opd.protocol.attempts.evidence import Evidence, Seen
@@ -88,6 +89,16 @@ class Story:
     def contract(self) -> Fact:
         """The task's own table."""
         return self.task["metadata"]["opd"]
+
+    @property
+    def device(self) -> Literal["GPU", "processor"]:
+        """What the task is trained on."""
+        return "GPU" if self.contract.value["needs"].get("gpus") else "processor"
+
+    @property
+    def left(self) -> Fact | None:
+        """Seconds of the exploration's budget that were left, as the submission recorded them."""
+        return self.submission.get("remaining_seconds") if self.submission else None
 
     @property
     def measured(self) -> tuple[Measured, ...]:

@@ -164,10 +164,7 @@ def conduct(pen: Pen) -> Iterator[str]:
     story = pen.story
     if story.submission is None or story.explored is None or story.explored.outcome is None:
         return
-    left, pipeline = (
-        story.submission.get("remaining_seconds"),
-        story.explored.outcome.get("shortest_pipeline_seconds"),
-    )
+    left, pipeline = story.left, story.explored.outcome.get("shortest_pipeline_seconds")
     if left is None or pipeline is None:
         return
     said = f"It was submitted with {pen.of(left, Form.WHOLE)} s left"

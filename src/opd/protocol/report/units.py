@@ -78,13 +78,23 @@ def _course(pen: Pen, found: Exploration) -> str:
         used, given = (pen.of(facts[key], Form.DURATION) for key in ("seconds", "given_seconds"))
         share = pen.book.computed("used / given", Form.PERCENT, used=facts["seconds"], given=facts["given_seconds"])
         said.append(f"It used {used} of {given} ({share}).")
-        idle = pen.of(facts["idle_seconds"], Form.DURATION)
-        part = pen.book.computed("idle / used", Form.PERCENT, idle=facts["idle_seconds"], used=facts["seconds"])
-        said.append(f"The device did nothing in {idle} of it ({part}).")
+        said.append(_idle(pen, facts))
         slept = facts.get("suspended_seconds")
         if slept and slept.value:
             said.append(f"The machine slept for {pen.of(slept, Form.DURATION)} meanwhile, which is not charged.")
     return " ".join(said)
+
+
+def _idle(pen: Pen, facts: Fact) -> str:
+    """For how long the device did nothing, where that can be told."""
+    if pen.story.device == "processor":
+        return (
+            "The task takes no GPU. Its processor runs the explorer's own program as well as what is trained, so for "
+            "how long the device was idle is not told."
+        )
+    idle = pen.of(facts["idle_seconds"], Form.DURATION)
+    part = pen.book.computed("idle / used", Form.PERCENT, idle=facts["idle_seconds"], used=facts["seconds"])
+    return f"The device did nothing in {idle} of it ({part})."
 
 
 def title(pen: Pen, unit: Unit) -> str:

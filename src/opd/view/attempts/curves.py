@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import cycle
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from opd.records.reports import Coverage
@@ -17,16 +18,16 @@ from opd.view.attempts.drawing import (
     BLUE,
     COLOURS,
     GREY,
-    NARROW_TEXT,
     SMALL,
     WIDTHS,
     Drawn,
-    lanes,
+    entitle,
     literal,
     round_ticks,
     ruled,
 )
 from opd.view.attempts.files import Series
+from opd.view.attempts.rows import Label, Rows
 from opd.view.svg import INK, figure, styled
 from opd.view.terminal.plain import shown
 from opd.view.words import percent, small
@@ -43,6 +44,7 @@ METRICS: Mapping[str, str] = {
 
 MOST_BINS = 240
 MOST_PROBES = 9  # lines that can be told apart in one picture
+_LONGEST_NAME = 36  # characters of a line's name in a legend
 _LEAST = 0.6  # points, of a part of a strip: also one row of thousands can be seen
 _DASHES = ("solid", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
 
@@ -105,54 +107,61 @@ def probes_picture(told: Sequence[Series], *, metric: str, narrow: bool) -> Draw
         looks = zip(drawn, cycle(COLOURS), (dash for dash in _DASHES for _ in COLOURS), strict=False)
         for one, colour, dash in looks:
             bins = binned(one.steps, one.values[metric])
-            name, places = shown(one.label, longest=28), [each.step for each in bins]
+            name, places = shown(one.label, longest=_LONGEST_NAME), [each.step for each in bins]
             axes.plot(
                 places, [each.mean for each in bins], color=colour, linestyle=dash, linewidth=1.8, label=name,
                 marker="o" if len(bins) == 1 else None,
             )  # fmt: skip
-        axes.set_xlabel("step")
-        axes.set_ylabel(METRICS[metric], fontsize=10.5)
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.set_title(METRICS[metric], loc="left", fontsize=10.5)
+        axes.set_xlabel("step", fontsize=SMALL)
+        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
         axes.yaxis.set_major_locator(round_ticks(5))
+        axes.tick_params(labelsize=SMALL)
         axes.margins(x=0.01)
         ruled(axes, "y")
-        legend = made.legend(
-            handles=axes.get_lines(),
-            loc="outside lower center" if narrow else "outside right upper",
-            frameon=False,
-            fontsize=SMALL,
-            ncols=2 if narrow else 1,
-        )
-        literal(legend.get_texts())
+        _name_lines(made, axes, drawn, narrow=narrow)
     said = "; ".join(_ends(metric, one) for one in drawn)
     return Drawn(made=made, title=f"{METRICS[metric]}, of the explorer's own trainings", said=said)
 
 
+def _name_lines(made: Figure, axes: Axes, drawn: Sequence[Series], *, narrow: bool) -> None:
+    """A legend: below a narrow picture, in two columns where the names are short, else beside it."""
+    short = all(len(one.label) <= _LONGEST_NAME // 2 for one in drawn)
+    legend = made.legend(
+        handles=axes.get_lines(),
+        loc="outside lower left" if narrow else "outside right upper",
+        frameon=False,
+        fontsize=SMALL,
+        ncols=2 if narrow and short else 1,
+    )
+    literal(legend.get_texts())
+    for text, one in zip(legend.get_texts(), drawn, strict=True):
+        entitle(text, one.label)
+
+
 def rows_picture(told: Sequence[Coverage], *, narrow: bool) -> Drawn:
     """A strip for each run: the whole file, and what it saw of it. A prefix is a block, shuffled rows are a comb."""
-    rows = max(one.rows for one in told)
+    labels = [Label(name=one.label, words=f"{_seen(one)}, {percent(one.rows_seen / one.rows)}") for one in told]
+    rows = Rows(labels=labels, narrow=narrow)
     with styled():
-        made = figure(WIDTHS["narrow" if narrow else "wide"], 0.95 + (0.62 if narrow else 0.42) * len(told))
+        made = figure(WIDTHS["narrow" if narrow else "wide"], rows.inches + 0.7)
         axes = made.subplots()
         for place, one in enumerate(told):
-            low, height = (place - 0.02, 0.34) if narrow else (place - 0.25, 0.5)
-            axes.barh(low, one.rows, height=height, align="edge", facecolor="none", edgecolor=GREY, linewidth=0.8)
-            axes.broken_barh(seen_parts(one), (low, height), color=BLUE, linewidth=_LEAST)
-            text = f"{one.rows_seen:,} of {one.rows:,} rows, {percent(one.rows_seen / one.rows)}, {_order(one)}"
-            above = f"{shown(one.label, longest=24)}: {text}" if narrow else text
-            at, offset = ((0, place), (0, 8)) if narrow else ((one.rows, place), (8, 0))
-            axes.annotate(
-                above, at, offset, textcoords="offset points", va="center", fontsize=NARROW_TEXT if narrow else SMALL,
-                annotation_clip=False,
-            )  # fmt: skip
-        lanes(axes, ["" if narrow else shown(one.label, longest=28) for one in told])
-        axes.set_ylim(len(told) - 0.5, -0.75)
-        axes.set_xlim(0, rows)
+            low = place - rows.bar / 2
+            axes.barh(place, one.rows, height=rows.bar, facecolor="none", edgecolor=GREY, linewidth=0.8)
+            axes.broken_barh(seen_parts(one), (low, rows.bar), color=BLUE, linewidth=_LEAST)
+        axes.set_xlim(0, max(one.rows for one in told))
         axes.xaxis.set_major_locator(MaxNLocator(4 if narrow else 8, integer=True))
-        axes.set_xlabel("training rows, by their place in the file")
-        literal(axes.texts)
-    said = "; ".join(f"{shown(one.label)}: {one.rows_seen:,} of {one.rows:,} rows, {_order(one)}" for one in told)
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_xlabel("training rows, by their place in the file", fontsize=SMALL)
+        axes.tick_params(axis="x", labelsize=SMALL)
+        rows.lay(axes)
+    said = "; ".join(f"{shown(one.label)}: {_seen(one)}" for one in told)
     return Drawn(made=made, title="How much of the data each run saw", said=said)
+
+
+def _seen(one: Coverage) -> str:
+    return f"{one.rows_seen:,} of {one.rows:,} rows, {_order(one)}"
 
 
 def seen_parts(one: Coverage, *, teeth: int = 60) -> list[tuple[float, float]]:

@@ -6,21 +6,22 @@ text is never smaller than the text around it by much. What two colours tell apa
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from opd.view.svg import INK, styled, svg_text
+from opd.view.svg import INK, name_whole, styled, svg_text
 from opd.view.terminal.plain import shown
 
 BLUE, ORANGE, GREY = "#2b7fd0", "#c9751c", "#818a94"
 COLOURS = (BLUE, ORANGE, GREY)
-WIDTHS: Mapping[str, float] = {"wide": 13.0, "narrow": 4.9}  # inches
+WIDTHS: Mapping[str, float] = {"wide": 13.0, "narrow": 4.4}  # inches
 SMALL = 10.0  # points, of what stands inside a picture
 NARROW_TEXT = 9.0  # the same, in a narrow one
+FAINT: Mapping[str, Any] = {"color": INK, "alpha": 0.12, "linewidth": 0.6}  # of lines that only lead the eye
 
 _LONGEST = 3_000  # characters of what is said of a picture
 _UNITS = ((2 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
@@ -70,7 +71,7 @@ def time_scale(seconds: float) -> Scale:
 
 def ruled(axes: Axes, axis: Literal["x", "y"]) -> None:
     """Faint lines across the picture, at the ticks of one axis."""
-    axes.grid(axis=axis, color=INK, alpha=0.12, linewidth=0.6)
+    axes.grid(axis=axis, **FAINT)
 
 
 def round_ticks(most: int) -> MaxNLocator:
@@ -92,3 +93,8 @@ def literal(texts: Iterable[Text]) -> None:
     """A name with a dollar sign is no formula."""
     for text in texts:
         text.set_parse_math(False)
+
+
+def entitle(text: Text, whole: str) -> None:
+    """Whatever stands in a picture cut has a title that gives it whole."""
+    name_whole(text, shown(whole, longest=_LONGEST))

@@ -12,24 +12,15 @@ from matplotlib.axes import Axes
 from scipy.special import stdtrit
 
 from opd.records.reports import Compared, ReferenceLine, Report, Scored
-from opd.view.attempts.drawing import (
-    BLUE,
-    GREY,
-    NARROW_TEXT,
-    ORANGE,
-    SMALL,
-    WIDTHS,
-    Drawn,
-    lanes,
-    literal,
-    round_ticks,
-    ruled,
-)
+from opd.view.attempts.drawing import BLUE, GREY, ORANGE, SMALL, WIDTHS, Drawn, literal, round_ticks
+from opd.view.attempts.rows import Label, Rows
 from opd.view.svg import INK, figure, styled
 from opd.view.terminal.plain import shown
 from opd.view.words import chance, interval, number, signed
 
 Ends = tuple[float, float]
+
+_AXIS = 0.6  # inches, of an axis below its rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,24 +56,26 @@ def panels(report: Report) -> tuple[Panel, ...]:
 
 def forest_picture(panel: Panel, *, narrow: bool) -> Drawn:
     """The scores of one measure, and below them the differences that were tested."""
-    rows, tests = panel.rows, panel.tests
+    scored = Rows(labels=[Label(name=one.name, words=one.text) for one in panel.rows], narrow=narrow)
+    tested = Rows(
+        labels=[Label(name=difference_name(one), words=difference_text(one)) for one in panel.tests], narrow=narrow
+    )
+    shown_rows = [scored, tested] if panel.tests else [scored]
     with styled():
-        size = 0.56 if narrow else 0.36
-        height = 0.9 + size * len(rows) + ((0.9 + size * len(tests)) if tests else 0.0)
-        made = figure(WIDTHS["narrow" if narrow else "wide"], height)
-        ratios = [len(rows) + 1, len(tests) + 1] if tests else [1]
-        parts = made.subplots(len(ratios), 1, squeeze=False, height_ratios=ratios)[:, 0]
-        _draw_scores(parts[0], rows, narrow=narrow)
+        made = figure(WIDTHS["narrow" if narrow else "wide"], sum(one.inches + _AXIS for one in shown_rows))
+        heights = [one.inches for one in shown_rows]
+        parts = made.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+        _draw_scores(parts[0], panel.rows, scored)
         unit = "" if narrow else f"{shown(panel.metric, longest=40)}, "
-        parts[0].set_xlabel(f"{unit}share of samples right; lines: 95 %", fontsize=10)
-        if tests:
-            _draw_differences(parts[1], tests, narrow=narrow)
-            paired = "difference of shares" + ("" if narrow else ", paired by question")
-            parts[1].set_xlabel(f"{paired}; lines: 95 %", fontsize=10)
+        parts[0].set_xlabel(f"{unit}share of samples right; lines: 95 % intervals", fontsize=SMALL)
+        if panel.tests:
+            _draw_differences(parts[1], panel.tests, tested)
+            parts[1].set_xlabel("difference of shares, paired; lines: 95 % intervals", fontsize=SMALL)
         for axes in parts:
-            literal([*axes.texts, axes.xaxis.label])
-    scores = "; ".join(f"{one.name}: {one.text}, 95 % interval {interval(one.ends, digits=4)}" for one in rows)
-    differences = "; ".join(f"{difference_name(one)}: {difference_text(one)}" for one in tests)
+            axes.tick_params(axis="x", labelsize=SMALL)
+            literal([axes.xaxis.label])
+    scores = "; ".join(f"{one.name}: {one.text}, 95 % interval {interval(one.ends, digits=4)}" for one in panel.rows)
+    differences = "; ".join(f"{difference_name(one)}: {difference_text(one)}" for one in panel.tests)
     return Drawn(made=made, title=panel.title, said=". ".join(filter(None, (scores, differences))) + ".")
 
 
@@ -119,7 +112,7 @@ def _panel(report: Report, of: Literal["proxy", "final"], title: str, metric: st
 
 def _reference(one: ReferenceLine, *, questions: int) -> Row:
     error = "no error published" if one.stderr is None else f"± {number(one.stderr, 4)}"
-    counted = f" ({one.correct}/{one.samples})" if one.correct is not None else ""
+    counted = f" ({one.correct:,}/{one.samples:,})" if one.correct is not None else ""
     return Row(
         name=one.name,
         mean=one.score,
@@ -135,7 +128,7 @@ def _score(one: Scored, mean: float) -> Row:
         name=f"{one.label}{', official' if one.official else f', {_short(one.what)}' if one.of == 'proxy' else ''}",
         mean=mean,
         ends=one.ci95,
-        text=f"{number(mean, 4)} {error} ({one.correct}/{one.samples})",
+        text=f"{number(mean, 4)} {error} ({one.correct:,}/{one.samples:,})",
         kind="official" if one.official else "score",
     )
 
@@ -148,51 +141,32 @@ def _short(path: str) -> str:
 _LOOKS = {"reference": (GREY, "D"), "score": (BLUE, "o"), "official": (ORANGE, "*")}
 
 
-def _draw_scores(axes: Axes, rows: Sequence[Row], *, narrow: bool) -> None:
-    for place, one in enumerate(rows):
+def _draw_scores(axes: Axes, scores: Sequence[Row], rows: Rows) -> None:
+    for place, one in enumerate(scores):
         colour, marker = _LOOKS[one.kind]
         if one.kind == "reference":
-            axes.axvline(one.mean, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-        _point(axes, place, one.mean, one.ends, colour=colour, marker=marker)
-        _words(axes, place, one.name, one.text, narrow=narrow)
-    lanes(axes, ["" if narrow else shown(one.name, longest=44) for one in rows])
-    _frame(axes, len(rows), [(one.mean, one.ends) for one in rows], narrow=narrow)
+            rows.across(axes, [one.mean], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+        _point(axes, place, one.mean, one.ends, rows=rows, colour=colour, marker=marker)
+    _frame(axes, [(one.mean, one.ends) for one in scores], rows)
 
 
-def _draw_differences(axes: Axes, tests: Sequence[Compared], *, narrow: bool) -> None:
-    axes.axvline(0, color=INK, linewidth=1)
+def _draw_differences(axes: Axes, tests: Sequence[Compared], rows: Rows) -> None:
+    rows.across(axes, [0.0], color=INK, linewidth=1)
     for place, one in enumerate(tests):
-        _point(axes, place, one.difference, one.ci95, colour=BLUE, marker="s" if one.distinguishable else "o")
-        _words(axes, place, difference_name(one), difference_text(one), narrow=narrow)
-    lanes(axes, ["" if narrow else shown(difference_name(one), longest=44) for one in tests])
-    _frame(axes, len(tests), [(0.0, None), *((one.difference, one.ci95) for one in tests)], narrow=narrow)
+        marker = "s" if one.distinguishable else "o"
+        _point(axes, place, one.difference, one.ci95, rows=rows, colour=BLUE, marker=marker)
+    _frame(axes, [(0.0, None), *((one.difference, one.ci95) for one in tests)], rows)
 
 
-def _point(axes: Axes, place: int, mean: float, ends: Ends | None, *, colour: str, marker: str) -> None:
-    if ends is not None:
-        axes.hlines(place, *ends, color=INK, linewidth=1.2)
-        axes.vlines(ends, place - 0.12, place + 0.12, color=INK, linewidth=1.2)
+def _point(axes: Axes, place: int, mean: float, ends: Ends | None, *, rows: Rows, colour: str, marker: str) -> None:
+    rows.whisker(axes, place, ends)
     axes.plot(mean, place, marker=marker, markersize=11 if marker == "*" else 7, color=colour, linestyle="none")
 
 
-def _words(axes: Axes, place: int, name: str, text: str, *, narrow: bool) -> None:
-    """The numbers of a row: at the right, or with its name above it where it is narrow."""
-    axes.annotate(
-        f"{shown(name, longest=30)}: {text.partition(' [')[0]}" if narrow else text,
-        (0, place) if narrow else (1, place),
-        (0, 12) if narrow else (10, 0),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        va="center",
-        fontsize=NARROW_TEXT if narrow else SMALL,
-        annotation_clip=False,
-    )
-
-
-def _frame(axes: Axes, rows: int, drawn: Sequence[tuple[float, Ends | None]], *, narrow: bool) -> None:
+def _frame(axes: Axes, drawn: Sequence[tuple[float, Ends | None]], rows: Rows) -> None:
     ends = [end for mean, both in drawn for end in (both or (mean, mean))]
     spare = max(0.08 * (max(ends) - min(ends)), 0.005)
     axes.set_xlim(min(ends) - spare, max(ends) + spare)
-    axes.set_ylim(rows - 0.5, -0.8 if narrow else -0.6)
-    axes.xaxis.set_major_locator(round_ticks(4 if narrow else 9))
-    ruled(axes, "x")
+    axes.xaxis.set_major_locator(round_ticks(4 if rows.narrow else 9))
+    rows.lay(axes)
+    rows.rule(axes)

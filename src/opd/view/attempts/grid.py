@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from opd.view.attempts.drawing import BLUE, SMALL, WIDTHS, Drawn, literal, ruled
+from opd.view.attempts.drawing import BLUE, SMALL, WIDTHS, Drawn, entitle, literal, ruled
 from opd.view.attempts.files import Grid
 from opd.view.svg import INK, figure, styled
 from opd.view.terminal.plain import shown
@@ -29,9 +29,8 @@ def grid_picture(grid: Grid, *, narrow: bool) -> Drawn:
             axes.set_ylim(0, 1)
             axes.set_yticks([0, 0.5, 1.0])
             axes.tick_params(labelsize=SMALL)
-            axes.set_title(shown(name), loc="left", fontsize=10.5, pad=3)
+            literal([axes.set_title(f"{shown(name)}: share of samples right", loc="left", fontsize=10.5, pad=3)])
             ruled(axes, "y")
-        panels[rows // 2].set_ylabel("share of samples right", fontsize=10)
         _label(panels[-1], grid, named=named)
     each = sorted({count for counts in grid.samples for count in counts})
     said = f"{len(grid.questions)} questions, {_range(each)} samples each, {rows} checkpoints: "
@@ -77,12 +76,17 @@ def _draw_steps(axes: Axes, right: Sequence[int], samples: Sequence[int]) -> Non
 def _label(axes: Axes, grid: Grid, *, named: bool) -> None:
     if named:
         labels = [shown(one, longest=18) for one in grid.questions]
-        axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=7.5)
+        axes.set_xticks(range(len(labels)), labels, rotation=90, fontsize=8.5)
         literal(axes.get_xticklabels())
-        axes.set_xlabel("question; thin lines: 95 % interval from its own samples (Wilson)", fontsize=10)
+        for text, one in zip(axes.get_xticklabels(), grid.questions, strict=True):
+            entitle(text, one)
+        axes.set_xlabel("question; thin lines: 95 % interval from its own samples (Wilson)", fontsize=SMALL)
         return
     axes.set_xticks([])
-    axes.set_xlabel(f"{len(grid.questions)} questions, lowest share first; thin: 95 % (Wilson)", fontsize=10)
+    axes.set_xlabel(
+        f"{len(grid.questions)} questions, lowest share first\nthin: 95 % interval from its own samples (Wilson)",
+        fontsize=SMALL,
+    )
 
 
 def _shares(right: Sequence[int], samples: Sequence[int]) -> list[float]:

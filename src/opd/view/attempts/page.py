@@ -43,6 +43,9 @@ VERDICTS: Mapping[Verdict, tuple[str, str]] = {
 """A mark and a word for each: the colour alone would not do."""
 
 
+_LANES = {"GPU": "device did", "processor": "processor did, which runs the explorer's own program as well"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
     """A picture in both widths, with what stands below it and the files that it was drawn from."""
@@ -120,19 +123,17 @@ def _exploring(report: Report) -> Picture | None:
     return Picture(
         name="exploration",
         svg=both_widths("exploration", draw),
-        caption="Above: the proxies at the time at which they were measured, by number, with their 95 % intervals. "
-        "Below: what the device did, the commands that asked for it, the units of the analysis, and the explorer's "
-        "notes by number; what the ledger does not call idle is in use. The dashed line is the end of the "
-        "exploration, the shade what was left of its budget.",
+        caption=f"Above: {report.proxy_metric} of the proxies, by number, when each was measured, with 95 % "
+        f"intervals. Below: what the {_LANES[told.device]}, the commands that asked for the device, the units of the "
+        "analysis, and the explorer's notes by number; what the ledger does not call idle is in use. The dashed line "
+        "is the end of the exploration, the shade what was left of its budget.",
         files=(f"{told.name}/device.jsonl", f"{told.name}/desk.jsonl"),
     )
 
 
 def _draw_exploring(report: Report, narrow: bool) -> Drawn:
     assert report.exploring is not None, "asked only where there is one"
-    return exploration_picture(
-        report.exploring, report.proxies, report.units, metric=report.proxy_metric, narrow=narrow
-    )
+    return exploration_picture(report.exploring, report.proxies, report.units, narrow=narrow)
 
 
 def _stages(report: Report, attempt: Path) -> Picture | None:
@@ -159,8 +160,8 @@ def _scores(report: Report) -> tuple[tuple[Picture, tuple[str, ...]], ...]:
         picture = Picture(
             name=f"{kind}-scores",
             svg=both_widths(f"{kind}-scores", lambda narrow, panel=panel: forest_picture(panel, narrow=narrow)),  # type: ignore[misc]  # bound now
-            caption=f"{report.proxy_metric if kind == 'proxy' else report.final_metric}: means with their 95 % "
-            "intervals, clustered by question. Grey diamonds and dashed lines are the task's published references; "
+            caption=f"{panel.title}, {panel.metric}: means ± their standard errors, and 95 % intervals, clustered by "
+            "question. Grey diamonds and dashed lines are the task's published references; "
             "differences are paired by question, and p is adjusted for as many as were tested together (Holm).",
             files=(*(f"{folder}/score.json" for folder in folders), *dict.fromkeys(one.file for one in panel.tests)),
         )
