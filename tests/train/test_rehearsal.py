@@ -1,14 +1,18 @@
 """Two steps before the run: as long as they can get, with all that a step allocates, and nothing left behind."""
 
+import json
+import random
 from pathlib import Path
 
 import pytest
 import torch
 
 from opd.models.engine.sampler import EngineSampler
-from opd.records.errors import AnswerIsNo
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.files import tree
 from opd.records.rollouts import Prompt, StopReason
-from opd.train.rehearsal import longest_prompts, rehearse
+from opd.train.rehearsal import Rehearsal, is_due, longest_prompts, rehearse
+from opd.train.run import prepare, run
 from opd.train.update import Updater
 
 
@@ -82,9 +86,63 @@ def test_memory_that_runs_out_is_said_with_the_step_and_the_phase(
         return real(self, prompts, seeds=seeds)
 
     monkeypatch.setattr(EngineSampler, "sample", sample)
-    with pytest.raises(AnswerIsNo, match=r"step 2 of the rehearsal, phase sample; lower machine\.micro_batch_tokens"):
+    with pytest.raises(
+        AnswerIsNo, match=r"step 2 of the rehearsal, phase sample; by the plan .* lower rollouts\.largest_batch = 256"
+    ):
         rehearse(make_recipe(), place=tmp_path)
     assert [path for path in tmp_path.iterdir() if path.name.startswith(".rehearsal")] == []
+
+
+def content(out: Path) -> dict[str, object]:
+    """All that a run left, but for what a clock and the machine's memory say."""
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    kept = [{key: value for key, value in line.items() if key not in ("seconds", "peak_bytes")} for line in lines]
+    files = {name: digest for name, digest in tree(out).items() if name.endswith((".safetensors", ".parquet"))}
+    return {"metrics": kept, "files": files}
+
+
+@pytest.mark.parametrize("sets", [(), ("lora.rank=2",), ("reward.weight=1", "student.dtype=bfloat16")])
+def test_a_run_after_a_rehearsal_is_the_run_without_one_bit_for_bit(make_recipe, tmp_path: Path, sets) -> None:
+    """Weights, optimizer, order of rows, noise, and the random numbers of the process; nothing of it is on the disk."""
+    recipe = make_recipe(*sets, "budget.steps=3", "data.shuffle=true", "save.every=1", "save.keep=3")
+    seen = {}
+    for name in ("rehearsed", "at once"):
+        measured: list[Rehearsal] = []
+        out = tmp_path / name
+        torch.manual_seed(7)
+        random.seed(7)
+        parts = prepare(recipe, out, rehearsed=measured.append if name == "rehearsed" else None)
+        assert [one.rollout_tokens for one in measured] == ([8] if name == "rehearsed" else [])
+        numbers = (torch.get_rng_state().tolist(), random.getstate())
+        assert {path.name for path in tmp_path.iterdir() if path.name.startswith(".rehearsal")} == set()
+        run(recipe, parts, out)
+        seen[name] = (numbers, content(out))
+    assert seen["rehearsed"] == seen["at once"]
+    assert len(seen["at once"][1]["files"]) > 5
+
+
+@pytest.mark.parametrize(
+    ("device", "asked", "resumes", "ranks", "due"),
+    [
+        ("cuda", None, False, 1, True),
+        ("cuda", None, True, 1, False),
+        ("cuda", None, False, 2, False),
+        ("cuda", False, False, 1, False),
+        ("cpu", None, False, 1, False),
+        ("cpu", True, False, 1, True),
+        ("cpu", True, True, 1, True),
+    ],
+)
+def test_a_new_run_on_a_gpu_begins_with_one_and_others_when_asked(
+    make_recipe, device: str, asked: bool | None, resumes: bool, ranks: int, due: bool
+) -> None:
+    recipe = make_recipe(f"machine.device={device}")
+    assert is_due(recipe, asked=asked, resumes=resumes, ranks=ranks) is due
+
+
+def test_one_of_several_processes_is_refused(make_recipe) -> None:
+    with pytest.raises(AskedWrongly, match="--rehearse is of one process, and the run has 2"):
+        is_due(make_recipe(), asked=True, resumes=False, ranks=2)
 
 
 @pytest.mark.gpu

@@ -106,7 +106,13 @@ class DrawingSettings(Settings):
         torch.set_num_threads(self.threads)
         model = load_model(Path(self.model), dtype=self.dtype, device=self.device)
         check_fits(model, longest, limit_tokens=self.sampling.limit_tokens)
-        chosen = choose_sampler(model, self.sampling, engine=self.engine, largest_batch=self.largest_batch)
+        chosen = choose_sampler(
+            model,
+            self.sampling,
+            engine=self.engine,
+            largest_batch=self.largest_batch,
+            prompt_tokens=max((len(one.token_ids) for one in longest), default=None),
+        )
         machine = describe(self.device) | {"sampler": chosen.said, "largest_batch": str(self.largest_batch)}
         return OwnDrawing(model, chosen.sampler, seeds=self.seeds, machine=machine)
 

@@ -24,7 +24,8 @@ class EvaluationMachine(Settings):
     largest_batch: Annotated[int, Field(gt=0, le=65_536)] = 256
     """Most sequences that are sampled at once."""
     engine: EngineChoice = "auto"
-    """What samples: `engine`, `plain` (transformers' own forward, slow), or `auto`: the engine where it fits."""
+    """What samples: `engine`, `plain` (transformers' own forward, slow), `vllm` (where nothing is cut from what is
+    drawn from), or `auto`: the engine where it fits."""
     workers: Annotated[int, Field(gt=0, le=1_024)] = 1
     """Processes that sample side by side, each with the whole model: one a GPU, or so many on the CPU."""
     grader_seconds: Annotated[float, Field(gt=0, le=86_400)] = 5.0

@@ -49,20 +49,20 @@ def choose_sampler(
         if prompt_tokens is None:
             prompt_tokens = model.context_tokens - sampling.limit_tokens
         served = VllmSampler(model, sampling, prompt_tokens=prompt_tokens, largest_batch=largest_batch, sleeps=sleeps)
-        return Chosen(sampler=served, said=said, differs=True)
+        return Chosen(sampler=served, said=f"{said} {vllm_version()}", differs=True)
     sampler = EngineSampler if said == ENGINE else PlainSampler
     return Chosen(sampler=sampler(model, sampling, largest_batch=largest_batch), said=said, differs=narrow)
 
 
 def sampler_meant(module: Any, *, engine: EngineChoice) -> str:
-    """Which sampler transformers' model gets, as `Chosen.said`; its weights need not be there.
+    """Which sampler transformers' model gets, as `Chosen.said` without a version; its weights need not be there.
 
     Raises `AskedWrongly` as `choose_sampler` does, as far as the model's build shows.
     """
     if engine == "vllm":
         if fault := vllm_misfit(module):
             raise AskedWrongly(f'vLLM can\'t run this model here: {fault}; set machine.engine = "auto"')
-        return f"vllm {vllm_version()}"
+        return engine
     reason = None if engine == "plain" else misfit(module)
     if engine != "plain" and reason is None:
         return ENGINE

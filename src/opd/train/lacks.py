@@ -7,6 +7,7 @@ import torch
 from opd.models.adapters import missing_library
 from opd.models.layers import missing_compiler
 from opd.models.machine import device_meant, memory_bytes
+from opd.models.vllm.library import vllm_version
 from opd.records.errors import AskedWrongly
 from opd.train.data import check_data
 from opd.train.memory import GIB, Found, look, state_bytes, trained_parameters
@@ -45,6 +46,7 @@ def _beside_models(recipe: Recipe) -> list[str]:
         missing_library() if recipe.lora is not None else None,
         missing_compiler(device_meant(recipe.machine.device)) if recipe.machine.compile else None,
         unusable_grader(recipe.reward),
+        _fault(vllm_version, "machine") if "vllm" in (recipe.machine.engine, recipe.machine.scorer) else None,
     ]
     return [fault for fault in faults if fault]
 

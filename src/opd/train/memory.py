@@ -1,7 +1,7 @@
 """What a run holds in memory, counted before anything is loaded.
 
     always    weights, masters, AdamW's moments, the teacher, what the libraries take
-    sample    KV cache (always, where the engine keeps it: on a GPU), one row of logits a sequence
+    sample    KV cache (always, where the engine keeps it: on a GPU), one row of logits a sequence; vLLM's own
     score     the teacher's forward pass over a micro-batch, a chunk of its head
     update    gradients, what the backward pass needs of a micro-batch, a chunk of the heads
 
@@ -21,6 +21,8 @@ from pydantic import NonNegativeInt
 from opd.models.adapters import LoraSettings
 from opd.models.engine.sampler import PAGE_TOKENS
 from opd.models.load import find_model
+from opd.models.vllm.memory import BLOCK_TOKENS, WORKSPACE_BYTES
+from opd.models.vllm.scorer import ROWS as SCORED_ROWS
 from opd.models.weights import parameters_in
 from opd.records.errors import AskedWrongly
 from opd.records.files import read_json
@@ -127,11 +129,18 @@ def memory_parts(recipe: Recipe, load: Load, *, device: str, student: Found, tea
         parts.append(Part(name="teacher's weights", bytes=teacher_width * teacher.parameters))
     if student.shape is not None:
         matrices = HEAD_MATRICES[isinstance(recipe.objective, Divergence)]
-        keeps = device == "cuda" and recipe.machine.engine != "plain"
-        parts += _sampling(student.shape, load, width=width, keeps=keeps)
+        if recipe.machine.engine == "vllm":
+            parts += _in_vllm(recipe, student, rows=load.sampled_at_once, tokens=load.sequence_tokens, phase="sample")
+        else:
+            keeps = device == "cuda" and recipe.machine.engine != "plain"
+            parts += _sampling(student.shape, load, width=width, keeps=keeps)
         parts += _updating(recipe, student.shape, load, matrices=matrices, device=device)
-    if teacher.shape is not None:
+    if teacher.shape is not None and recipe.machine.scorer == "plain":
         parts += _scoring(teacher.shape, load, width=teacher_width)
+    if (
+        teacher.shape is not None and recipe.machine.scorer == "vllm"
+    ):  # its weights are counted: they are nowhere else
+        parts += _in_vllm(recipe, teacher, rows=SCORED_ROWS, tokens=load.sequence_tokens + 1, phase="score")[1:]
     return parts
 
 
@@ -228,6 +237,22 @@ def _sampling(shape: Shape, load: Load, *, width: int, keeps: bool) -> list[Part
     return [
         Part(name="KV cache", bytes=layers * of_layer, phase="always" if keeps else "sample"),
         Part(name="logits of a position", bytes=load.sampled_at_once * shape.rows * LOGIT_BYTES, phase="sample"),
+    ]
+
+
+def _in_vllm(
+    recipe: Recipe, model: Found, *, rows: int, tokens: int, phase: Literal["sample", "score"]
+) -> list[Part]:
+    """What vLLM holds: always, or in this phase alone where it sleeps."""
+    assert model.shape is not None, "asked only where it is known"
+    settings = recipe.student if phase == "sample" else recipe.teacher
+    width, when = WIDTHS[settings.dtype], phase if recipe.machine.vllm_sleeps else "always"
+    blocks = rows * -(-tokens // BLOCK_TOKENS) + 1
+    of_token = 2 * model.shape.layers * model.shape.kv_heads * model.shape.head_size * width
+    return [
+        Part(name="vLLM's weights", bytes=width * (model.parameters or 0), phase=when),
+        Part(name="vLLM's KV cache", bytes=blocks * BLOCK_TOKENS * of_token, phase=when),
+        Part(name="vLLM's workspace", bytes=WORKSPACE_BYTES, phase=when),
     ]
 
 

@@ -5,6 +5,7 @@ section.key=value` is the only override. The run writes the resolved form to `re
 `opd train recipe.json` makes the same run. `docs/recipe.md` lists every key.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -25,7 +26,7 @@ from opd.models.interfaces import Sampler, Sampling, Scorer
 from opd.models.layers import compile_layers, recompute_layers
 from opd.models.load import LanguageModel, find_model, load_model
 from opd.models.machine import choose_device
-from opd.models.samplers import EngineChoice, choose_sampler
+from opd.models.samplers import Chosen, EngineChoice, choose_sampler
 from opd.models.scorers import ScorerChoice, choose_scorer
 from opd.models.vllm.sampler import check_sampling
 from opd.models.vllm.scorer import check_scoring
@@ -293,34 +294,16 @@ def build(
     rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None)
     prompts = rows.prompts
     repetition = check_repeats(recipe.data, prompts)
-    rollouts, machine = recipe.rollouts, recipe.machine
     for model in (student, teacher):
-        check_fits(model, prompts, limit_tokens=rollouts.limit_tokens)
-    prompt_tokens = max((len(prompt.token_ids) for prompt in prompts), default=1)
-    chosen = choose_sampler(
-        student,
-        rollouts.sampling,
-        engine=machine.engine,
-        largest_batch=rollouts.largest_batch,
-        prompt_tokens=prompt_tokens,
-        sleeps=machine.vllm_sleeps,
-    )
+        check_fits(model, prompts, limit_tokens=recipe.rollouts.limit_tokens)
+    chosen = sampler_of(recipe, student, prompts)
     return Parts(
         student=student,
         prompts=prompts,
         order=PromptOrder(rows=len(prompts), seed=recipe.order_seed),
         sampler=chosen.sampler,
         sampled_by=chosen.said,
-        scorer=choose_scorer(
-            teacher,
-            scorer=machine.scorer,
-            temperature=rollouts.temperature,
-            sequence_tokens=prompt_tokens + rollouts.limit_tokens,
-            largest_tokens=machine.micro_batch_tokens,
-            chunk_tokens=machine.head_chunk_tokens,
-            alternatives=recipe.save.alternatives,
-            sleeps=machine.vllm_sleeps,
-        ),
+        scorer=_scorer(recipe, teacher, prompts),
         reward=None if recipe.reward is None else Reward(recipe.reward, student),
         updater=_updater(recipe, student, teacher, ranks, sampler_differs=chosen.differs),
         budget=budget,
@@ -332,6 +315,35 @@ def build(
         teacher=teacher,
         ranks=ranks,
     )
+
+
+def sampler_of(recipe: Recipe, student: LanguageModel, prompts: Sequence[Prompt]) -> Chosen:
+    """What draws the rollouts of these prompts from the student, as the recipe asks for it."""
+    return choose_sampler(
+        student,
+        recipe.rollouts.sampling,
+        engine=recipe.machine.engine,
+        largest_batch=recipe.rollouts.largest_batch,
+        prompt_tokens=_longest(prompts),
+        sleeps=recipe.machine.vllm_sleeps,
+    )
+
+
+def _scorer(recipe: Recipe, teacher: LanguageModel, prompts: Sequence[Prompt]) -> Scorer:
+    return choose_scorer(
+        teacher,
+        scorer=recipe.machine.scorer,
+        temperature=recipe.rollouts.temperature,
+        sequence_tokens=_longest(prompts) + recipe.rollouts.limit_tokens,
+        largest_tokens=recipe.machine.micro_batch_tokens,
+        chunk_tokens=recipe.machine.head_chunk_tokens,
+        alternatives=recipe.save.alternatives,
+        sleeps=recipe.machine.vllm_sleeps,
+    )
+
+
+def _longest(prompts: Sequence[Prompt]) -> int:
+    return max((len(prompt.token_ids) for prompt in prompts), default=1)
 
 
 def _updater(

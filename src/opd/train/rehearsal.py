@@ -5,6 +5,7 @@ step, so what does not fit shows in the second (faults E48). A checkpoint and a 
 all of it is gone at the end.
 """
 
+import gc
 import tempfile
 import time
 from collections.abc import Sequence
@@ -14,9 +15,10 @@ from pathlib import Path
 import torch
 from pydantic import NonNegativeFloat, PositiveInt
 
-from opd.models.machine import peak_bytes
-from opd.models.samplers import choose_sampler
-from opd.records.errors import AnswerIsNo
+from opd.models.interfaces import Sampler
+from opd.models.machine import device_meant, peak_bytes
+from opd.models.randomness import randomness_kept
+from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import whole
 from opd.records.rollout_table import table_path, write_table
 from opd.records.rollouts import Prompt, ScoredRollout
@@ -25,7 +27,8 @@ from opd.train.alarms import edges
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Phases, Progress
 from opd.train.loop import rollout_seeds
-from opd.train.recipe import Parts, Recipe, build
+from opd.train.recipe import Parts, Recipe, build, sampler_of
+from opd.train.relief import relief
 
 STEPS = 2
 
@@ -46,6 +49,12 @@ class Rehearsal(Settings):
     eos_teacher_logp: float | None = None
     """Mean log-probability (nats) that the teacher gives the student's first end of sequence; null without any."""
 
+    def __str__(self) -> str:
+        return (
+            f"rehearsal: {STEPS} steps of {self.rollout_tokens:,} tokens a rollout, the second in "
+            f"{self.seconds:,.2f} s; {self.peak_bytes / (1 << 30):,.2f} GiB at the peak"
+        )
+
     @property
     def seconds(self) -> float:
         """Of a step, without saving."""
@@ -53,10 +62,22 @@ class Rehearsal(Settings):
 
 
 def rehearse(recipe: Recipe, *, place: Path) -> Rehearsal:
-    """The measurements; nothing stays in `place`, which is on the disk of the run.
+    """The measurements. Nothing stays: not in `place`, which is on the disk of the run, not in memory, and the random
+    numbers of the process go on as if there had been none.
 
     Raises `AnswerIsNo` when the device's memory does not suffice, with the step and the phase.
     """
+    with randomness_kept():
+        try:
+            return _rehearsed(recipe, place)
+        finally:
+            gc.collect()  # models and graphs of the rehearsal, whose parts know each other
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+
+
+def _rehearsed(recipe: Recipe, place: Path) -> Rehearsal:
     began = time.perf_counter()
     parts = build(recipe)
     start_seconds = time.perf_counter() - began
@@ -65,13 +86,31 @@ def rehearse(recipe: Recipe, *, place: Path) -> Rehearsal:
         with tempfile.TemporaryDirectory(prefix=".rehearsal-", dir=place) as folder:
             return _measured(recipe, parts, Path(folder), progress, start_seconds=start_seconds)
     except torch.OutOfMemoryError as error:
+        prompt_tokens = max(len(prompt.token_ids) for prompt in parts.prompts)
+        advice = relief(recipe, prompt_tokens=prompt_tokens, phase=progress.phase, device=parts.device)
         raise AnswerIsNo(
-            f"out of device memory in step {progress.step} of the rehearsal, phase {progress.phase}; lower "
-            "machine.micro_batch_tokens, machine.head_chunk_tokens, rollouts.largest_batch or rollouts.limit_tokens"
+            f"out of device memory in step {progress.step} of the rehearsal, phase {progress.phase}; {advice}"
         ) from error
     finally:
         if parts.reward is not None:
             parts.reward.close()
+
+
+def is_due(recipe: Recipe, *, asked: bool | None, resumes: bool, ranks: int) -> bool:
+    """Whether a run begins with a rehearsal: as asked, and otherwise a new one of a single process on a GPU.
+
+    Raises `AskedWrongly` when one of several processes is asked for: each would rehearse the steps of all.
+    """
+    if asked and ranks > 1:
+        raise AskedWrongly(f"--rehearse is of one process, and the run has {ranks}; rehearse it alone: opd plan")
+    if asked is not None:
+        return asked
+    return device_meant(recipe.machine.device) == "cuda" and not resumes and ranks == 1
+
+
+def existing_parent(out: Path) -> Path:
+    """The folder that is there already, of `out` and those above it: where its disk can be tried."""
+    return next(parent for parent in (out, *out.absolute().parents) if parent.is_dir())
 
 
 def longest_prompts(prompts: Sequence[Prompt], count: int, *, epoch: int) -> list[Prompt]:
@@ -81,9 +120,11 @@ def longest_prompts(prompts: Sequence[Prompt], count: int, *, epoch: int) -> lis
 
 
 def _measured(recipe: Recipe, parts: Parts, folder: Path, progress: Progress, *, start_seconds: float) -> Rehearsal:
+    endless = replace(parts.student, stop_ids=frozenset())
+    sampler = sampler_of(recipe, endless, parts.prompts).sampler
     for step in range(1, STEPS + 1):
         phases = progress.begin(step, device=parts.device)
-        scored = _step(recipe, parts, step, phases)
+        scored = _step(recipe, parts, sampler, step, phases)
     with phases.phase("save"):
         _save(recipe, parts, folder, scored)
     seconds = dict(phases.seconds)
@@ -97,14 +138,12 @@ def _measured(recipe: Recipe, parts: Parts, folder: Path, progress: Progress, *,
     )
 
 
-def _step(recipe: Recipe, parts: Parts, step: int, phases: Phases) -> list[ScoredRollout]:
-    """A step as the loop makes it, but of rollouts that only the limit ends, all of whose tokens are trained."""
+def _step(recipe: Recipe, parts: Parts, sampler: Sampler, step: int, phases: Phases) -> list[ScoredRollout]:
+    """A step as the loop makes it, but of the longest prompts, and all tokens are trained."""
     asked = recipe.rollouts
-    endless = replace(parts.student, stop_ids=frozenset())
-    chosen = choose_sampler(endless, asked.sampling, engine=recipe.machine.engine, largest_batch=asked.largest_batch)
     prompts = longest_prompts(parts.prompts, asked.prompts_per_step, epoch=step * len(parts.prompts))
     with phases.phase("sample"):
-        rollouts = chosen.sampler.sample(prompts, seeds=rollout_seeds(recipe.seed, count=asked.per_prompt))
+        rollouts = sampler.sample(prompts, seeds=rollout_seeds(recipe.seed, count=asked.per_prompt))
     with phases.phase("score"):
         scored = parts.scorer.score(rollouts)
     if parts.reward is not None:
@@ -112,6 +151,7 @@ def _step(recipe: Recipe, parts: Parts, step: int, phases: Phases) -> list[Score
             scored = parts.reward.rewarded(scored)
     with phases.phase("update"):
         parts.updater.update(scored, step=step)
+        sampler.follow(step)
     return scored
 
 

@@ -1,0 +1,77 @@
+"""vLLM as a `Scorer`: the teacher's log-probabilities of given tokens, through `prompt_logprobs`."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from opd.models.load import LanguageModel
+from opd.models.vllm.memory import Size
+from opd.models.vllm.server import Server, prompt_logp, scoring_settings
+from opd.records.errors import AskedWrongly
+from opd.records.rollouts import Rollout, ScoredRollout
+
+ROWS = 8  # sequences at once; more make a step no faster, for one of 3,000 tokens fills the GPU
+BATCH_TOKENS = 2_048  # whose logits exist at once in vLLM, in three copies, and which its own plan leaves out (E47)
+
+
+class VllmScorer:
+    """A `Scorer` for sequences of at most `sequence_tokens` tokens, prompt and response together.
+
+    At temperature 1 alone (`check_scoring`). The model's own module may stay in the host's memory: vLLM has a copy.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        sequence_tokens: int,
+        sleeps: bool = False,
+        library: Any = None,
+    ) -> None:
+        size = Size(rows=ROWS, sequence_tokens=sequence_tokens + 1, batch_tokens=BATCH_TOKENS)
+        self._server = Server(model, size, sleeps=sleeps, shares_prefixes=False, library=library)
+
+    def score(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
+        """Each rollout with the model's log-probability (nats) of its tokens; see `Scorer`."""
+        if not rollouts:
+            return []
+        ids = [(*one.prompt.token_ids, *one.token_ids) for one in rollouts]
+        settings = [scoring_settings(self._server.library) for _ in ids]
+        try:
+            outputs = self._server.generate(ids, settings)
+        finally:
+            self._server.rest()
+        return [
+            ScoredRollout(rollout=one, teacher_logp=_of_response(one, prompt_logp(output, whole)))
+            for one, whole, output in zip(rollouts, ids, outputs, strict=True)
+        ]
+
+    def close(self) -> None:
+        """The memory of vLLM is free again, and so it ends."""
+        self._server.close()
+
+
+def check_scoring(*, temperature: float, alternatives: int) -> None:
+    """Nothing, when vLLM can score at this temperature, with no other tokens beside the sampled; else `AskedWrongly`.
+
+    It gives log-probabilities of the softmax as it is, and can't scale it (faults E44).
+    """
+    if temperature != 1:
+        raise AskedWrongly(
+            f"temperature = {temperature} with a teacher in vLLM: its prompt_logprobs are those of temperature 1; "
+            'set rollouts.temperature = 1, or machine.scorer = "plain"'
+        )
+    if alternatives:
+        raise AskedWrongly(
+            f'save.alternatives = {alternatives} with a teacher in vLLM: set it to 0, or machine.scorer = "plain"'
+        )
+
+
+def _of_response(rollout: Rollout, logp: Sequence[float]) -> tuple[float, ...]:
+    values = tuple(logp[len(rollout.prompt.token_ids) - 1 :])
+    for place, value in enumerate(values):
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f"row {rollout.prompt.row}: the score of token {place} is {value}; nothing was updated"
+            )
+    return values
