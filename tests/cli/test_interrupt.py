@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -43,3 +44,22 @@ def test_afterwards_it_is_the_systems_again() -> None:
     with Interrupt(unit="step"):
         pass
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_comes_again_at_once_is_the_same_request(capsys: pytest.CaptureFixture[str]) -> None:
+    """torchrun hands on to its processes the Ctrl-C that the terminal has sent them already."""
+    with Interrupt(unit="step", settle_seconds=0.3) as interrupt:
+        press()
+        press()
+        assert interrupt.asked()
+        time.sleep(0.4)
+        with pytest.raises(KeyboardInterrupt):
+            press()
+    assert capsys.readouterr().err.count("stopping after this step") == 1
+
+
+def test_a_quiet_one_hears_and_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with Interrupt(unit="step", quiet=True) as interrupt:
+        press()
+        assert interrupt.asked()
+    assert capsys.readouterr().err == ""

@@ -184,9 +184,9 @@ class Broken:
         self._once()
         return self._real.score(rollouts)
 
-    def update(self, scored: Any, *, step: int) -> Any:
+    def update(self, scored: Any, *, step: int, places: Any) -> Any:
         self._once()
-        return self._real.update(scored, step=step)
+        return self._real.update(scored, step=step, places=places)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)

@@ -4,6 +4,7 @@ Work of long units has one between: it ends the unit at hand, as what it then is
 """
 
 import signal
+import time
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -14,12 +15,19 @@ class Interrupt:
     """While it is entered, SIGINT and SIGTERM are noted; `asked()` says whether one came.
 
     `second` says in words what a second request does: `insisted()` is true then, and only a third ends all at once.
+    What comes again within `settle_seconds` is the same request: torchrun hands on to its processes what the terminal
+    has sent them already. With `quiet` nothing is said.
     """
 
-    def __init__(self, *, unit: str, second: str | None = None) -> None:
+    def __init__(
+        self, *, unit: str, second: str | None = None, settle_seconds: float = 0.0, quiet: bool = False
+    ) -> None:
         self._unit = unit
         self._second = second
+        self._settle_seconds = settle_seconds
+        self._quiet = quiet
         self._requests = 0
+        self._requested = 0.0
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Self:
@@ -42,9 +50,14 @@ class Interrupt:
         return self._requests > 1
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self._requests and time.monotonic() - self._requested < self._settle_seconds:
+            return
         if self._requests > (self._second is not None):
             raise KeyboardInterrupt(signal.Signals(number).name)
         self._requests += 1
+        self._requested = time.monotonic()
+        if self._quiet:
+            return
         what = f"stopping after this {self._unit}" if self._requests == 1 else f"ending this {self._unit}"
         then = self._second if self._requests == 1 and self._second else "stop at once"
         click.echo(f"{what}; once more to {then}", err=True)

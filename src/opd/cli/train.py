@@ -1,18 +1,26 @@
 """`opd train`: a recipe and a folder → a run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.names import RECIPE
 from opd.cli.paths import UserPath
 from opd.cli.printing import LOG, examples
 
 if TYPE_CHECKING:
     from opd.records.metrics import RunSummary
+    from opd.train.ranks.ranks import Ranks
     from opd.train.recipe import Parts, Recipe
+    from opd.train.rehearsal import Rehearsal
+    from opd.train.resume import Start
     from opd.view.terminal.board import TrainBoard
     from opd.view.terminal.log import TrainLog
+
+
+SETTLE_SECONDS = 5.0  # Ctrl-C under torchrun comes twice: from the terminal, and from torchrun
 
 
 @click.command(
@@ -20,13 +28,19 @@ if TYPE_CHECKING:
         "opd train arith_tiny --out runs/first",
         "opd train arith_tiny --set optimizer.lr=3e-4 --out runs/lower",
         "opd train --resume --out runs/first --log json | jq 'select(.event == \"step\") | .kl'",
+        "torchrun --nproc-per-node 4 -m opd train opd_math_1p5b_x4 --out runs/four",
     )
 )
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, type=RECIPE)
 @click.option("--out", required=True, type=UserPath(), help="Folder of the run; a new one.")
 @click.option("--resume", is_flag=True, help="Go on with the run that OUT holds; without RECIPE by its own.")
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Put a value into the recipe: optimizer.lr=2e-6."
+)
+@click.option(
+    "--rehearse/--no-rehearse",
+    default=None,
+    help="Make two steps at the greatest length before step one, of which nothing stays. By default on a GPU.",
 )
 @click.option("--quiet", is_flag=True, help="Show nothing but errors.")
 @LOG
@@ -38,6 +52,7 @@ def train(
     out: Path,
     resume: bool,
     sets: tuple[str, ...],
+    rehearse: bool | None,
     quiet: bool,
     log: str | None,
 ) -> None:
@@ -46,30 +61,58 @@ def train(
     Afterwards OUT holds recipe.json, metrics.jsonl, rollouts/, checkpoint-*/ (complete model directories) and
     run.json. Ctrl-C ends the run after the step at hand, with a checkpoint; --resume goes on from there, or from
     the last state before a crash, to the result that the uninterrupted run would have had.
+
+    Started by torchrun, its processes make one run together, a GPU each, with the result that one process has.
     """
     file = _recipe_file(recipe, out, resume=resume)  # before the imports that take seconds
 
-    from opd.cli.evaluations import instructions
-    from opd.cli.interrupt import Interrupt
     from opd.records.settings import read
-    from opd.train.notes import notes_of
+    from opd.train.ranks.joining import joined
     from opd.train.recipe import Recipe
+    from opd.train.rehearsal import Rehearsal, is_due
     from opd.train.resume import find_start, finished
-    from opd.train.run import prepare, run
+    from opd.train.run import prepare
 
     settings = read(Recipe, file, sets=sets)
-    if resume and (done := finished(settings, out)):
-        _say_finished(done, out, log=log)
-        return
-    start = find_start(settings, out) if resume else None
-    parts = prepare(settings, out, start=start, began=began)
+    with joined(device=settings.machine.device) as ranks:
+        if resume and (done := ranks.first(lambda: finished(settings, out))):
+            if ranks.writes:
+                _say_finished(done, out, log=log)
+            return
+        start = ranks.first(lambda: find_start(settings, out)) if resume else None
+        measured: list[Rehearsal] = []
+        due = is_due(settings, asked=rehearse, resumes=start is not None, ranks=ranks.count)
+        rehearsed = measured.append if due else None
+        parts = prepare(settings, out, start=start, began=began, ranks=ranks, rehearsed=rehearsed)
+        board = _board(settings, parts, out, quiet=quiet, log=log)
+        summary = _run(settings, parts, out, start=start, board=board, measured=measured)
+    _end(summary, out, board=board, quiet=quiet, ranks=ranks)
+
+
+def _run(
+    settings: "Recipe",
+    parts: "Parts",
+    out: Path,
+    *,
+    start: "Start | None",
+    board: "TrainBoard | TrainLog",
+    measured: "Sequence[Rehearsal]",
+) -> "RunSummary":
+    """What the run came to, shown on the board from what is worth knowing to its end."""
+    from opd.cli.evaluations import instructions
+    from opd.cli.interrupt import Interrupt
+    from opd.train.notes import notes_of
+    from opd.train.run import run
+
+    ranks = parts.ranks
     said = notes_of(settings, parts, evaluations=instructions())
-    board = _board(settings, parts, out, quiet=quiet, log=log)
     going_on = [f"going on after step {start.step}"] if start else []
-    for line in (*said, f"sampler: {parts.sampled_by}", *going_on):
+    together = [f"{ranks.count} ranks make this run together"] if ranks.count > 1 else []
+    for line in (*said, *map(str, measured), f"sampler: {parts.sampled_by}", *together, *going_on):
         board.tell(line)
-    with Interrupt(unit="step") as interrupt, board:
-        summary = run(
+    settle_seconds = SETTLE_SECONDS if ranks.count > 1 else 0.0
+    with Interrupt(unit="step", settle_seconds=settle_seconds, quiet=not ranks.writes) as interrupt, board:
+        return run(
             settings,
             parts,
             out,
@@ -79,7 +122,6 @@ def train(
             interrupted=interrupt.asked,
             warn=board.say,
         )
-    _end(summary, out, board=board, quiet=quiet)
 
 
 def _recipe_file(recipe: str | None, out: Path, *, resume: bool) -> Path:
@@ -102,9 +144,12 @@ def _board(settings: "Recipe", parts: "Parts", out: Path, *, quiet: bool, log: s
     from opd.view.terminal.log import TrainLog
 
     last_step = settings.budget.last_step(rows=parts.order.rows, prompts_per_step=settings.rollouts.prompts_per_step)
-    if log is not None:
+    writes = parts.ranks.writes
+    if log is not None and writes:
         return TrainLog(out=out, asked=last_step)
-    return TrainBoard(total_steps=last_step, quiet=quiet, seconds_left=lambda: parts.budget.left_seconds)
+    return TrainBoard(
+        total_steps=last_step, quiet=quiet or not writes, seconds_left=lambda: parts.budget.left_seconds
+    )
 
 
 def _say_finished(done: "RunSummary", out: Path, *, log: str | None) -> None:
@@ -117,7 +162,7 @@ def _say_finished(done: "RunSummary", out: Path, *, log: str | None) -> None:
         Log().write("end", {"out": str(out), **done.resolved()})
 
 
-def _end(summary: "RunSummary", out: Path, *, board: "TrainBoard | TrainLog", quiet: bool) -> None:
+def _end(summary: "RunSummary", out: Path, *, board: "TrainBoard | TrainLog", quiet: bool, ranks: "Ranks") -> None:
     """What the run came to is said; raises `AnswerIsNo` where that is not what was asked for."""
     from opd.records.errors import AnswerIsNo
     from opd.records.metrics import StopCause
@@ -125,12 +170,14 @@ def _end(summary: "RunSummary", out: Path, *, board: "TrainBoard | TrainLog", qu
 
     if isinstance(board, TrainLog):
         board.end(summary)
-    elif not quiet:
+    elif ranks.writes and not quiet:
         click.echo(closing(summary, out))
     if summary.stop is StopCause.INTERRUPTED:
-        raise AnswerIsNo(
+        stopped = AnswerIsNo(
             f"interrupted after step {summary.steps} of {summary.asked_steps}; opd train --resume --out {out} goes on"
         )
+        stopped.said_elsewhere = not ranks.writes
+        raise stopped
 
 
 def closing(summary: "RunSummary", out: Path) -> str:

@@ -9,6 +9,7 @@ class OpdError(Exception):
     """What a person reads on one line, without a traceback."""
 
     exit_code = 1
+    said_elsewhere = False  # by another process of the same run, in these words
 
 
 class AskedWrongly(OpdError, ValueError):

@@ -21,8 +21,18 @@ class Gap(Settings):
     """Mean of exp(d) - 1 - d with d = trainer - sampler: estimates KL(sampler || trainer), nats a token."""
 
 
+class Spread(Settings):
+    """Seconds over the ranks of a run."""
+
+    least: float
+    mean: float
+    most: float
+    slowest: NonNegativeInt
+    """The rank of `most`."""
+
+
 class StepMetrics(Settings):
-    """One line of `metrics.jsonl`. All but `seconds` and `peak_bytes` repeat bit for bit on one machine."""
+    """One line of `metrics.jsonl`. All but seconds and `peak_bytes` repeat bit for bit on one machine."""
 
     step: int
     """1 for the first update."""
@@ -68,6 +78,8 @@ class StepMetrics(Settings):
     """Mean log-probability (nats) that the teacher gives the student's end of sequence; null where none ended."""
     warnings: tuple[str, ...] = ()
     """What looks wrong in this step, worked out from this line and those before it."""
+    seconds_by_rank: dict[str, Spread] | None = None
+    """By phase, of each rank's own work, and `wait`: for the others. Null where one process makes the run."""
 
 
 class StopCause(StrEnum):

@@ -75,8 +75,7 @@ class Archive:
             rows_seen=rows_seen,
             rows=parts.order.rows,
             checkpoints=tuple(path.name for path in self._checkpoints.complete()),
-            machine=describe(parts.device)
-            | {"sampler": parts.sampled_by, "largest_importance": str(parts.updater.largest_importance or "off")},
+            machine=_machine(parts),
             resumed_from=self._resumed_from,
             best=tuple(path.name for path in self._checkpoints.best(self._means())),
             student=digest(parts.origins.student),
@@ -101,6 +100,18 @@ class Archive:
             metrics=metrics,
             resumed_from=self._resumed_from,
         )
+
+
+def _machine(parts: Parts) -> dict[str, str]:
+    """What made the run; how many ranks where there were several."""
+    largest = parts.updater.largest_importance
+    ranks = {"ranks": str(parts.ranks.count)} if parts.ranks.count > 1 else {}
+    return {
+        **describe(parts.device),
+        "sampler": parts.sampled_by,
+        "largest_importance": str(largest or "off"),
+        **ranks,
+    }
 
 
 def _lines(path: Path) -> list[StepMetrics]:

@@ -1,19 +1,27 @@
-"""The loop: rows → prompts → rollouts → scores → update → checkpoint → metrics, top to bottom."""
+"""The loop: rows → prompts → rollouts → scores → update → checkpoint → metrics, top to bottom.
+
+Where several ranks make a run, each goes through it with its share of a step's prompts (`train/ranks/`). They meet in
+the update; rank 0 collects the rollouts, decides whether the run goes on, and writes.
+"""
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 from opd.models.machine import peak_bytes
 from opd.records.files import append_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
-from opd.records.rollouts import ScoredRollout
+from opd.records.rollouts import Prompt, ScoredRollout
 from opd.train.alarms import edges
 from opd.train.archive import Archive
 from opd.train.clock import Phases, Progress
 from opd.train.credit import repetition_onset
+from opd.train.ranks.shares import shares
+from opd.train.ranks.stragglers import RankReport, own_seconds, spreads
 from opd.train.recipe import Parts, Recipe
 from opd.train.resume import Start
 from opd.train.tally import UpdateStats
@@ -31,46 +39,99 @@ def train(
 ) -> RunSummary:
     """What the run came to, with metrics.jsonl, rollouts/, checkpoint-*/ and state/ in `out`.
 
-    `report` is called after every step. After each, `interrupted` is asked whether to stop: the run then ends
-    as if its budget were used up, with a checkpoint of the step that was just made. `start` is where a resumed run
-    goes on, once `put_back` has brought the parts there; `progress` says all the while where the run is.
+    `report` is called after every step, at rank 0. After each, `interrupted` is asked whether to stop: the run then
+    ends as if its budget were used up, with a checkpoint of the step that was just made. `start` is where a resumed
+    run goes on, once `put_back` has brought the parts there; `progress` says all the while where the run is.
     """
     progress = progress or Progress()
     asked = recipe.rollouts
     last_step = recipe.budget.last_step(rows=parts.order.rows, prompts_per_step=asked.prompts_per_step)
-    budget = parts.budget
-    archive = Archive(out, recipe, parts, start=start)
+    budget, ranks = parts.budget, parts.ranks
+    keeper = _Keeper(archive=Archive(out, recipe, parts, start=start), parts=parts, out=out, report=report)
     seeds = rollout_seeds(recipe.seed, count=asked.per_prompt)
     step = start.step if start else 0
     seen = parts.order.seen(step, prompts_per_step=asked.prompts_per_step)
-    cause = archive.ended(step, last_step=last_step)
+    cause = ranks.first(lambda: keeper.archive.ended(step, last_step=last_step))
     while cause is None:
         step += 1
         phases = progress.begin(step, device=parts.device)
+        waited = ranks.waited_seconds
         draws = parts.order.at(step, prompts_per_step=asked.prompts_per_step)
         prompts = [replace(parts.prompts[draw.row], epoch=draw.epoch) for draw in draws]
-        with phases.phase("sample"):
-            rollouts = parts.sampler.sample(prompts, seeds=seeds)
-        with phases.phase("score"):
-            scored = parts.scorer.score(rollouts)
-        if parts.reward is not None:
-            with phases.phase("grade"):
-                scored = parts.reward.rewarded(scored)
-        scored = [replace(one, weights=recipe.credit.weights(one.rollout)) for one in scored]
+        share = shares([len(prompt.token_ids) for prompt in prompts], ranks=ranks.count)[ranks.rank]
+        places = [place * asked.per_prompt + sample for place in share for sample in range(asked.per_prompt)]
+        scored = _scored([prompts[place] for place in share], recipe, parts, seeds=seeds, phases=phases)
         with phases.phase("update"):
-            stats = parts.updater.update(scored, step=step)
+            stats = parts.updater.update(scored, step=step, places=places)
+            parts.updater.check_alike()
             parts.sampler.follow(step)
         seen.update(draw.row for draw in draws)
+        own = own_seconds(phases.seconds, waited=ranks.waited_seconds - waited)
+        report_here = RankReport(seconds=own, peak_bytes=peak_bytes(parts.device), interrupted=interrupted())
+        reports = ranks.everyone(report_here)
         budget.stepped(phases.total())
-        cause = budget.cause(step, last_step=last_step) or (StopCause.INTERRUPTED if interrupted() else None)
+        stopped = StopCause.INTERRUPTED if any(one.interrupted for one in reports) else None
+        cause = ranks.told(budget.cause(step, last_step=last_step) or stopped)
+        with phases.phase("gather") if ranks.count > 1 else nullcontext():
+            scored = _all_rollouts(scored, places, parts)
+        ranks.first(
+            partial(
+                keeper.keep,
+                scored,
+                ends=cause is not None,
+                phases=phases,
+                line=partial(step_metrics, step, stats, parts=parts, rows_seen=len(seen), reports=reports),
+            )
+        )
+    return ranks.first(lambda: keeper.archive.summary(step, cause, rows_seen=len(seen)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Keeper:
+    """What rank 0 does at the end of each step."""
+
+    archive: Archive
+    parts: Parts
+    out: Path
+    report: Callable[[StepMetrics], object]
+
+    def keep(
+        self,
+        scored: Sequence[ScoredRollout],
+        *,
+        line: Callable[..., StepMetrics],
+        phases: Phases,
+        ends: bool,
+    ) -> None:
+        """All that is due after the step is on the disk, its line last; `line` gives that of rollouts and phases."""
         with phases.phase("save"):
-            line = step_metrics(step, stats, scored, parts=parts, rows_seen=len(seen), phases=phases)
-            line = archive.keep(line, scored, ends=cause is not None)
-        budget.saved(phases.seconds["save"])
-        metrics = line.model_copy(update={"seconds": phases.with_total()})
-        append_lines(out / "metrics.jsonl", [metrics.resolved()])
-        report(metrics)
-    return archive.summary(step, cause, rows_seen=len(seen))
+            kept = self.archive.keep(line(scored, phases=phases), scored, ends=ends)
+        self.parts.budget.saved(phases.seconds["save"])
+        metrics = kept.model_copy(update={"seconds": phases.with_total()})
+        append_lines(self.out / "metrics.jsonl", [metrics.resolved()])
+        self.report(metrics)
+
+
+def _scored(
+    prompts: Sequence[Prompt], recipe: Recipe, parts: Parts, *, seeds: Sequence[int], phases: Phases
+) -> list[ScoredRollout]:
+    """The rollouts of these prompts with all that is learned from: scores, rewards, weights."""
+    with phases.phase("sample"):
+        rollouts = parts.sampler.sample(prompts, seeds=seeds)
+    with phases.phase("score"):
+        scored = parts.scorer.score(rollouts)
+    if parts.reward is not None:
+        with phases.phase("grade"):
+            scored = parts.reward.rewarded(scored)
+    return [replace(one, weights=recipe.credit.weights(one.rollout)) for one in scored]
+
+
+def _all_rollouts(scored: list[ScoredRollout], places: Sequence[int], parts: Parts) -> list[ScoredRollout]:
+    """At rank 0 the rollouts of all ranks, in the step's order; elsewhere this rank's."""
+    found = parts.ranks.collected(list(zip(places, scored, strict=True)))
+    if found is None:
+        return scored
+    return [one for _, one in sorted((pair for some in found for pair in some), key=lambda pair: pair[0])]
 
 
 def step_metrics(
@@ -81,8 +142,9 @@ def step_metrics(
     parts: Parts,
     rows_seen: int,
     phases: Phases,
+    reports: Sequence[RankReport],
 ) -> StepMetrics:
-    """The line of a step, without its warnings."""
+    """The line of a step, without its warnings; `reports` are those of all ranks."""
     objective = dict(stats.objective)
     rollouts = [one.rollout for one in scored]
     rewards = [one.reward for one in scored if one.reward is not None]
@@ -104,13 +166,14 @@ def step_metrics(
         rows_seen=rows_seen,
         gap=stats.gap,
         objective=objective,
-        peak_bytes=peak_bytes(parts.device),
+        peak_bytes=max(one.peak_bytes for one in reports),
         seconds=phases.with_total(),
         reward=fmean(rewards) if rewards else None,
         ungraded=ungraded if parts.reward is not None else None,
         first_token_kl=at_edges.first_token_kl,
         first_token_distance=at_edges.first_token_distance,
         eos_teacher_logp=at_edges.eos_teacher_logp,
+        seconds_by_rank=spreads(reports) if len(reports) > 1 else None,
     )
 
 

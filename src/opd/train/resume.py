@@ -24,6 +24,7 @@ from opd.records.settings import read, validated
 from opd.train.checkpoint import Checkpoints
 from opd.train.data import check_data
 from opd.train.origins import Beginning, Origins
+from opd.train.ranks.handing import handed
 from opd.train.recipe import Parts, Recipe
 from opd.train.state import States, TrainerState, read_state, read_tensors
 
@@ -127,7 +128,8 @@ def put_back(parts: Parts, start: Start) -> None:
     """Student, optimizer, sampler and clock are where they were when the step of `start` ended."""
     if start.folder is None or start.state is None:
         return
-    parts.updater.restore(read_tensors(start.folder))
+    folder = start.folder
+    parts.updater.restore(handed(lambda: read_tensors(folder), parts.ranks))
     parts.sampler.follow(start.step)
     parts.budget.resume(start.state.spent)
 

@@ -15,7 +15,7 @@ DIR/recipe.json       the resolved recipe: `opd train DIR/recipe.json` makes the
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import torch
@@ -30,28 +30,44 @@ from opd.train.followers import Followers
 from opd.train.lacks import lacks
 from opd.train.loop import train
 from opd.train.origins import Beginning
+from opd.train.ranks.ranks import ALONE, Ranks
+from opd.train.ranks.sameness import check_enough, check_same_inputs
 from opd.train.recipe import Parts, Recipe, build
+from opd.train.rehearsal import Rehearsal, existing_parent, rehearse
+from opd.train.relief import relief
 from opd.train.resume import BEGAN, Start, go_back, put_back
 from opd.train.state import States
 
 _TORN = f"recipe.json{PARTIAL}"  # a run that was killed before its first file was whole left nothing to go on with
 
 
-def prepare(recipe: Recipe, out: Path, *, start: Start | None = None, began: float | None = None) -> Parts:
-    """The parts of the run, loaded and checked; nothing is created on the disk.
+def prepare(
+    recipe: Recipe,
+    out: Path,
+    *,
+    start: Start | None = None,
+    began: float | None = None,
+    ranks: Ranks = ALONE,
+    rehearsed: Callable[[Rehearsal], object] | None = None,
+) -> Parts:
+    """The parts of the run, of this rank, loaded and checked; nothing is created on the disk.
 
     Raises `AskedWrongly` for everything at once that this machine lacks, or for a folder in use. A run that goes on
     from `start` finds its own files there, and must find the models that it began with. `began` is when the process
-    was started, by `time.monotonic`, and None for now: what is done here is part of the run's time.
+    was started, by `time.monotonic`, and None for now: what is done here is part of the run's time. `rehearsed` gets
+    the measurements of two steps at the greatest length, of parts of their own; None: there is no rehearsal.
     """
     began = time.monotonic() if began is None else began
-    if start is None:
-        check_free(out)
-    check_space(out)
-    missing = lacks(recipe)
-    if missing:
-        raise AskedWrongly("\n  - ".join(["the recipe is fine, but this machine lacks what it needs:", *missing]))
-    return build(recipe, began_with=start.origins if start else None, began=began)
+    check_enough(recipe.rollouts.prompts_per_step, ranks)
+    ranks.first(lambda: _check_place(out, start))
+    ranks.first(lambda: _check_machine(recipe))  # what has to be fetched is fetched once
+    if not ranks.writes:
+        _check_machine(recipe)
+    if rehearsed is not None:
+        rehearsed(rehearse(recipe, place=existing_parent(out)))
+    parts = build(recipe, began_with=start.origins if start else None, began=began, ranks=ranks)
+    check_same_inputs(recipe, data=parts.data_sha256, origins=parts.origins, ranks=ranks)
+    return parts
 
 
 def run(
@@ -71,12 +87,9 @@ def run(
     one, and is kept; `warn` gets a line on what goes wrong beside the run and doesn't end it. Raises `AnswerIsNo`
     when the run could not go on; what was published before is whole, and `out/failure.json` says what it was.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    with alone(out):
-        if start is None:
-            check_free(out)
-        else:
-            check_unmoved(out, start)
+    ranks = parts.ranks
+    with ExitStack() as stack:
+        ranks.first(lambda: _claim(out, start, stack))
         progress = Progress()
         followers = Followers(recipe.sinks, out, warn=warn)
 
@@ -86,19 +99,21 @@ def run(
 
         try:
             _open(recipe, parts, out, start)
-            followers.start(step=start.step if start else 0)
+            if ranks.writes:
+                followers.start(step=start.step if start else 0)
             summary = train(
                 recipe, parts, out=out, report=shown, interrupted=interrupted, start=start, progress=progress
             )
             summary = summary.model_copy(update={"notes": tuple(notes)})
-            write_json(out / "run.json", summary.resolved())
+            if ranks.writes:
+                write_json(out / "run.json", summary.resolved())
         except BaseException as error:
-            _record(error, out, progress, seconds=parts.budget.seconds)
+            if ranks.writes:
+                _record(error, out, progress, seconds=parts.budget.seconds)
             if isinstance(error, torch.OutOfMemoryError):
-                raise AnswerIsNo(
-                    f"out of device memory ({error}); lower machine.micro_batch_tokens, machine.head_chunk_tokens, "
-                    "rollouts.largest_batch or rollouts.limit_tokens"
-                ) from error
+                prompt_tokens = max(len(prompt.token_ids) for prompt in parts.prompts)
+                advice = relief(recipe, prompt_tokens=prompt_tokens, phase=progress.phase, device=parts.device)
+                raise AnswerIsNo(f"out of device memory ({error}); {advice}") from error
             raise
         finally:
             if parts.reward is not None:
@@ -107,13 +122,41 @@ def run(
     return summary
 
 
+def _check_place(out: Path, start: Start | None) -> None:
+    if start is None:
+        check_free(out)
+    check_space(out)
+
+
+def _check_machine(recipe: Recipe) -> None:
+    missing = lacks(recipe)
+    if missing:
+        raise AskedWrongly("\n  - ".join(["the recipe is fine, but this machine lacks what it needs:", *missing]))
+
+
+def _claim(out: Path, start: Start | None, stack: ExitStack) -> None:
+    """The folder is this run's alone until `stack` is closed, and still as it was looked at."""
+    out.mkdir(parents=True, exist_ok=True)
+    stack.enter_context(alone(out))
+    if start is None:
+        check_free(out)
+    else:
+        check_unmoved(out, start)
+
+
 def _open(recipe: Recipe, parts: Parts, out: Path, start: Start | None) -> None:
     """The folder is ready for the next step, and so are the parts."""
+    ranks = parts.ranks
     if start is None:
-        write_json(out / "recipe.json", recipe.resolved())
+        ranks.first(lambda: write_json(out / "recipe.json", recipe.resolved()))
     else:
-        go_back(out, start, recipe)
+        going_on = start
+        ranks.first(lambda: go_back(out, going_on, recipe))
         put_back(parts, start)
+    ranks.first(lambda: _note_beginning(parts, out))
+
+
+def _note_beginning(parts: Parts, out: Path) -> None:
     if not (out / BEGAN).is_file():
         write_json(out / BEGAN, Beginning(data=parts.data_sha256, models=parts.origins).resolved())
     (out / "rollouts").mkdir(exist_ok=True)

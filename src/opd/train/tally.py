@@ -3,6 +3,7 @@
 Shapes: N response tokens.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from opd.records.metrics import Gap
 from opd.train.batch import Batch
 from opd.train.passes import Seen
+from opd.train.ranks.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +32,8 @@ class UpdateStats:
 class Tally:
     """Sums so far; the loss goes over trained tokens, everything else over all. They stay on the device."""
 
-    tokens: int
-    trained_tokens: int
+    tokens: int  # of all ranks
+    trained_tokens: int  # of all ranks
     sums: dict[str, torch.Tensor] = field(default_factory=dict)
     largest_gaps: list[torch.Tensor] = field(default_factory=list)
 
@@ -51,9 +53,11 @@ class Tally:
             self.sums[name] = self.sums[name] + total if name in self.sums else total
         self.largest_gaps.append(gap_N.abs().max())
 
-    def stats(self, *, gradient_norm: float, learning_rate: float, term_norms: dict[str, float]) -> UpdateStats:
-        """The means; `term_norms` are reported with what the objective reports."""
-        sums = dict(zip(self.sums, torch.stack([*self.sums.values()]).tolist(), strict=True))
+    def stats(
+        self, *, gradient_norm: float, learning_rate: float, term_norms: dict[str, float], ranks: Ranks = ALONE
+    ) -> UpdateStats:
+        """The means over all ranks; `term_norms` are reported with what the objective reports."""
+        sums, largest_gap = self._over_all(ranks)
         loss = sums.pop("loss") / max(1, self.trained_tokens)
         means = {name: total / self.tokens for name, total in sums.items()}
         objective = {
@@ -63,9 +67,23 @@ class Tally:
             loss=loss,
             kl=means["kl"],
             surprise=means["surprise"],
-            gap=Gap(mean=means["gap"], largest=float(torch.stack(self.largest_gaps).max()), k3=means["k3"]),
+            gap=Gap(mean=means["gap"], largest=largest_gap, k3=means["k3"]),
             gradient_norm=gradient_norm,
             learning_rate=learning_rate,
             trained_tokens=self.trained_tokens,
             objective=objective | {f"gradient_norm_{name}": norm for name, norm in term_norms.items()},
         )
+
+    def _over_all(self, ranks: Ranks) -> tuple[dict[str, float], float]:
+        """The sums, and the largest gap; a rank that learned from nothing adds nothing."""
+        sums: dict[str, float] = {}
+        largest = 0.0
+        if self.sums:
+            sums = dict(zip(self.sums, torch.stack([*self.sums.values()]).tolist(), strict=True))
+            largest = float(torch.stack(self.largest_gaps).max())
+        if ranks.count == 1:
+            return sums, largest
+        found = ranks.everyone((sums, largest))
+        names = list(dict.fromkeys(name for one, _ in found for name in one))
+        totals = {name: math.fsum(one.get(name, 0.0) for one, _ in found) for name in names}
+        return totals, max(gap for _, gap in found)

@@ -144,9 +144,7 @@ class Updater:
         for made, share in enumerate(shares):
             left = "nothing was updated" if made == 0 else f"{made} of the step's {len(shares)} updates stand"
             norms.append(self._update_once(share, tally, rate=rate, left=left))
-        return tally.stats(
-            gradient_norm=max(norms), learning_rate=rate, term_norms=term_norms, ranks=self._ranks
-        )
+        return tally.stats(gradient_norm=max(norms), learning_rate=rate, term_norms=term_norms, ranks=self._ranks)
 
     def check_alike(self) -> None:
         """Nothing, when the masters of all ranks are the same, bit by bit; else `AnswerIsNo`."""

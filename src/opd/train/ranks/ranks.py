@@ -1,0 +1,211 @@
+"""What the ranks of a run say to each other: sums of tensors, small objects, and that one of them has ended.
+
+    everyone(x)   rank 0: [x0, x1, x2]   rank 1: [x0, x1, x2]   rank 2: [x0, x1, x2]
+    told(x)               x0                     x0                     x0
+    collected(x)          [x0, x1, x2]           None                   None
+    add_up([t])           t0 + t1 + t2           t0 + t1 + t2           t0 + t1 + t2
+
+Every rank makes the same calls in the same order. Waiting is done in Python, a look at a time, so that a signal is
+heard, and a rank that is lost ends the others in seconds (`watch.py`). Objects travel as pickles: between processes
+that run the same code for the same run, and never from a file.
+"""
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import starmap
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+
+from opd.records.errors import AnswerIsNo, AskedWrongly, OpdError
+from opd.train.ranks.watch import Watch
+
+SHORTEST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.0002, 0.005  # between two looks while waiting
+BUCKET_BYTES = 256 << 20  # of tensors that travel together: larger ones are no quicker, and take more memory
+
+_ENDS = "the run ends here, and what it has published is whole"
+
+T = TypeVar("T")
+
+
+class RankLost(AnswerIsNo):
+    """Another rank has ended, so that this one can't go on."""
+
+
+class Ranks:
+    """This process among those of its run; without a watch it is the only one, and nothing is sent."""
+
+    def __init__(self, *, rank: int = 0, count: int = 1, watch: Watch | None = None) -> None:
+        if (watch is None) != (count == 1):
+            raise ValueError(f"{count} ranks {'without a watch' if watch is None else 'with one'}")
+        self.rank = rank
+        self.count = count
+        self.waited_seconds = 0.0  # for the others, so far
+        self._watch = watch
+
+    @property
+    def writes(self) -> bool:
+        """Whether this is rank 0: the only one that writes files and speaks to people."""
+        return self.rank == 0
+
+    def everyone(self, value: T) -> list[T]:
+        """The values of all ranks, in their order."""
+        if self.count == 1:
+            return [value]
+        sent = pickle.dumps(value)
+        sizes = self._sizes(len(sent))
+        rooms = [torch.empty(max(sizes), dtype=torch.uint8) for _ in sizes]
+        self._await(dist.all_gather(rooms, _padded(sent, max(sizes)), async_op=True))
+        return list(_read(rooms, sizes))
+
+    def collected(self, value: T) -> list[T] | None:
+        """At rank 0 the values of all ranks, in their order; None elsewhere."""
+        if self.count == 1:
+            return [value]
+        sent = pickle.dumps(value)
+        sizes = self._sizes(len(sent))
+        rooms = [torch.empty(max(sizes), dtype=torch.uint8) for _ in sizes] if self.writes else None
+        self._await(dist.gather(_padded(sent, max(sizes)), rooms, dst=0, async_op=True))
+        return None if rooms is None else list(_read(rooms, sizes))
+
+    def told(self, value: T) -> T:
+        """The value of rank 0."""
+        if self.count == 1:
+            return value
+        sent = pickle.dumps(value) if self.writes else b""
+        size = self._sizes(len(sent))[0]
+        room = _padded(sent, size)
+        self._await(dist.broadcast(room, src=0, async_op=True))
+        return next(_read([room], [size]))
+
+    def first(self, call: Callable[[], T]) -> T:
+        """What the call gives at rank 0, which alone makes it. Its refusal is every rank's, and rank 0's to say."""
+        if self.count == 1:
+            return call()
+        found: T | None = None
+        refused: OpdError | None = None
+        if self.writes:
+            try:
+                found = call()
+            except OpdError as error:
+                refused = error
+        wrong = isinstance(refused, AskedWrongly)
+        value, message, wrong = self.told((found, None if refused is None else str(refused), wrong))
+        if refused is not None:
+            raise refused
+        if message is not None:
+            there = AskedWrongly(message) if wrong else AnswerIsNo(message)
+            there.said_elsewhere = True
+            raise there
+        return value  # type: ignore[return-value]  # rank 0's call has ended well
+
+    def agree(self, fault: str | None) -> None:
+        """Nothing, when no rank has a fault; else `AnswerIsNo` on all of them, with those there are."""
+        found = dict.fromkeys(one for one in self.everyone(fault) if one is not None)
+        if found:
+            raise AnswerIsNo("; ".join(found))
+
+    def totals(self, *numbers: int) -> tuple[int, ...]:
+        """The sum over all ranks of each number."""
+        return tuple(map(sum, zip(*self.everyone(numbers), strict=True)))
+
+    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Each tensor holds the sum over all ranks, the same bits on each of them."""
+        if self.count == 1:
+            return
+        for bucket in buckets(tensors, largest_bytes=BUCKET_BYTES):
+            flat = bucket[0].view(-1) if _flat(bucket) else torch.cat([one.reshape(-1) for one in bucket])
+            self._await(dist.all_reduce(flat, async_op=True), on=flat)
+            if not _flat(bucket):
+                torch._foreach_copy_(bucket, list(_pieces(flat, bucket)))
+        self._await_device(tensors)
+
+    def spread(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Each tensor holds what it holds at rank 0."""
+        if self.count == 1:
+            return
+        for tensor in tensors:
+            self._await(dist.broadcast(tensor, src=0, async_op=True), on=tensor)
+        self._await_device(tensors)
+
+    def _sizes(self, size: int) -> list[int]:
+        rooms = [torch.empty(1, dtype=torch.int64) for _ in range(self.count)]
+        self._await(dist.all_gather(rooms, torch.tensor([size]), async_op=True))
+        return [int(room) for room in rooms]
+
+    def _await(self, work: dist.Work | None, *, on: torch.Tensor | None = None) -> None:
+        """The work is done; on a GPU it is queued, so that nothing after it comes before it."""
+        assert work is not None, "asked for as a work"
+        try:
+            if on is None or not on.is_cuda:
+                self._look_until(work.is_completed)
+            work.wait()
+        except RuntimeError as error:  # a connection was closed, or something took far too long
+            raise self._lost(error) from error
+
+    def _await_device(self, tensors: Sequence[torch.Tensor]) -> None:
+        """What was queued for these tensors' GPU is done."""
+        if not any(one.is_cuda for one in tensors):
+            return
+        reached = torch.cuda.Event()
+        reached.record()
+        self._look_until(reached.query)
+
+    def _look_until(self, happens: Callable[[], bool]) -> None:
+        assert self._watch is not None, "several ranks have one"
+        began = time.perf_counter()
+        pause = SHORTEST_LOOK_SECONDS
+        while not happens():
+            if (ended := self._watch.ended()) is not None:
+                raise RankLost(f"{ended}; {_ENDS}")
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_LOOK_SECONDS)
+        self.waited_seconds += time.perf_counter() - began
+
+    def _lost(self, error: RuntimeError) -> RankLost:
+        assert self._watch is not None, "several ranks have one"
+        why = str(error).partition("\n")[0]
+        ended = self._watch.ended_by_now() or f"another rank has ended without a word ({why:.200})"
+        return RankLost(f"{ended}; {_ENDS}")
+
+
+ALONE = Ranks()
+
+
+def buckets(tensors: Sequence[torch.Tensor], *, largest_bytes: int) -> Iterator[list[torch.Tensor]]:
+    """The tensors in order, in groups of one dtype of at most so many bytes; a larger one is a group of its own."""
+    bucket: list[torch.Tensor] = []
+    room = largest_bytes
+    for tensor in tensors:
+        size = tensor.numel() * tensor.element_size()
+        if bucket and (size > room or tensor.dtype != bucket[0].dtype):
+            yield bucket
+            bucket, room = [], largest_bytes
+        bucket.append(tensor)
+        room -= size
+    if bucket:
+        yield bucket
+
+
+def _flat(bucket: Sequence[torch.Tensor]) -> bool:
+    """Whether it is one tensor that can be sent as it lies."""
+    return len(bucket) == 1 and bucket[0].is_contiguous()
+
+
+def _pieces(flat: torch.Tensor, bucket: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+    split = flat.split([one.numel() for one in bucket])
+    return starmap(lambda piece, one: piece.view(one.shape), zip(split, bucket, strict=True))
+
+
+def _padded(sent: bytes, size: int) -> torch.Tensor:
+    room = torch.zeros(size, dtype=torch.uint8)
+    if sent:
+        room[: len(sent)] = torch.frombuffer(bytearray(sent), dtype=torch.uint8)
+    return room
+
+
+def _read(rooms: Sequence[torch.Tensor], sizes: Sequence[int]) -> Iterator[T]:
+    for room, size in zip(rooms, sizes, strict=True):
+        yield pickle.loads(room[:size].numpy().tobytes())  # noqa: S301  # of this run's own ranks
