@@ -51,7 +51,7 @@ def head_logits(
     if weight_RH is None:
         logits_NR: torch.Tensor = model.module.get_output_embeddings()(hidden_NH)
     else:
-        logits_NR = _logits(hidden_NH, weight_RH, gradient_RH)
+        logits_NR = _logits(hidden_NH, weight_RH, gradient_RH, model.exact)
     return _wide(logits_NR[:, : model.vocabulary])
 
 
@@ -74,7 +74,9 @@ def head_logp(
         return -functional.cross_entropy(logits_NV, ids_N, reduction="none")
     if not hidden_NH.is_cuda:  # on a GPU, products with an odd number of columns are slow: padding is computed, too
         weight_RH = weight_RH[: model.vocabulary]
-    logp_N: torch.Tensor = _token_logp(hidden_NH, weight_RH, ids_N, model.vocabulary, temperature, gradient_RH)
+    logp_N: torch.Tensor = _token_logp(
+        hidden_NH, weight_RH, ids_N, model.vocabulary, temperature, gradient_RH, model.exact
+    )
     return logp_N
 
 
@@ -90,16 +92,16 @@ class _Logits(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Context, hidden_CH: torch.Tensor, weight_RH: torch.Tensor, gradient_RH: torch.Tensor | None
+        ctx: Context, hidden_CH: torch.Tensor, weight_RH: torch.Tensor, gradient_RH: torch.Tensor | None, exact: bool
     ) -> torch.Tensor:
         ctx.save_for_backward(hidden_CH, weight_RH)
         ctx.gradient_RH = gradient_RH
-        return _product(hidden_CH, weight_RH)
+        return _product(hidden_CH, weight_RH, exact=exact)
 
     @staticmethod
-    def backward(ctx: Context, slope_CR: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    def backward(ctx: Context, slope_CR: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         hidden_CH, weight_RH = ctx.saved_tensors
-        return _back(slope_CR.to(hidden_CH.dtype), hidden_CH, weight_RH, ctx.gradient_RH), None, None
+        return _back(slope_CR.to(hidden_CH.dtype), hidden_CH, weight_RH, ctx.gradient_RH), None, None, None
 
 
 class _TokenLogp(torch.autograd.Function):
@@ -114,15 +116,18 @@ class _TokenLogp(torch.autograd.Function):
         vocabulary: int,
         temperature: float,
         gradient_RH: torch.Tensor | None,
+        exact: bool,
     ) -> torch.Tensor:
-        logits_CR = _wide(_product(hidden_CH, weight_RH))
-        logp_C, kept = softmax.token_logp(logits_CR, ids_C, vocabulary=vocabulary, temperature=temperature)
+        logits_CR = _wide(_product(hidden_CH, weight_RH, exact=exact))
+        logp_C, kept = softmax.token_logp(
+            logits_CR, ids_C, vocabulary=vocabulary, temperature=temperature, exact=exact
+        )
         ctx.save_for_backward(hidden_CH, weight_RH, ids_C, *kept)
         ctx.vocabulary, ctx.temperature, ctx.gradient_RH = vocabulary, temperature, gradient_RH
         return logp_C
 
     @staticmethod
-    def backward(ctx: Context, slope_C: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None, None]:
+    def backward(ctx: Context, slope_C: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None, None, None]:
         hidden_CH, weight_RH, ids_C, *kept = ctx.saved_tensors
         slope_CR = softmax.slope(
             kept,
@@ -132,7 +137,7 @@ class _TokenLogp(torch.autograd.Function):
             temperature=ctx.temperature,
             dtype=hidden_CH.dtype,
         )
-        return _back(slope_CR, hidden_CH, weight_RH, ctx.gradient_RH), None, None, None, None, None
+        return _back(slope_CR, hidden_CH, weight_RH, ctx.gradient_RH), None, None, None, None, None, None
 
 
 _logits: Any = _Logits.apply
@@ -149,8 +154,12 @@ def _matrix(model: LanguageModel, gradient_RH: torch.Tensor | None) -> torch.Ten
     return None if autograds else weight_RH.detach()
 
 
-def _product(hidden_CH: torch.Tensor, weight_RH: torch.Tensor) -> torch.Tensor:
+def _product(hidden_CH: torch.Tensor, weight_RH: torch.Tensor, *, exact: bool) -> torch.Tensor:
     """logits_CR; rounded to float32 and not to bf16 where the device's product can."""
+    if exact:
+        from opd.models.exact.products import product
+
+        return product(hidden_CH, weight_RH, wide=True)
     if _accumulates_wide(hidden_CH):
         return torch.mm(hidden_CH, weight_RH.t(), out_dtype=torch.float32)
     return hidden_CH @ weight_RH.t()

@@ -40,6 +40,7 @@ class LanguageModel:
     vocabulary: int  # ids below it are the tokenizer's; embedding rows beyond it are padding (faults E33, E34)
     stop_ids: frozenset[int]
     unpackable: str | None = "not tried"  # why it can't take sequences end to end in one row (`models/packing.py`)
+    exact: bool = False  # its log-probabilities are those of the sampler, to the last bit (`models/exact/`)
 
     @property
     def packs(self) -> bool:

@@ -57,6 +57,9 @@ class Packing:
     edges: torch.Tensor  # int32 [sequences + 1], for flash attention
     rectangles: tuple[Rectangle, ...]  # empty on a GPU that attends in half precision
     attended: int = 0  # layers that kept the sequences apart so far
+    tiles: Any = (
+        None  # how an exact attention shares the queries out (`exact/operations.py`); made by the first layer
+    )
 
 
 def hidden_states(module: Any, sequences: Sequences, *, packs: bool) -> torch.Tensor:
@@ -174,8 +177,15 @@ def _apart(
     """attended_1PAD, each sequence by itself."""
     packing.attended += 1
     query_PAD, key_PAD, value_PAD = (one[0].transpose(0, 1) for one in (query_1APD, key_1APD, value_1APD))
+    return attend_apart(query_PAD, key_PAD, value_PAD, packing, scaling)[None]
+
+
+def attend_apart(
+    query_PAD: torch.Tensor, key_PAD: torch.Tensor, value_PAD: torch.Tensor, packing: Packing, scaling: float | None
+) -> torch.Tensor:
+    """attended_PAD: each query over the keys of its own sequence up to itself."""
     attend = _by_rectangles if packing.rectangles else _by_flash
-    return attend(query_PAD, key_PAD, value_PAD, packing, scaling)[None]
+    return attend(query_PAD, key_PAD, value_PAD, packing, scaling)
 
 
 def _half_on_gpu(module: Any) -> bool:

@@ -32,13 +32,13 @@ class Engine:
         self,
         room: Room,
         ops: Operations,
-        step: Step,
+        step: Step | None,
         *,
         chunk_tokens: int,
         stop_ids: frozenset[int],
         persistent: PersistentSteps | None = None,
     ) -> None:
-        """`persistent` does the windows that it takes, `step` all others."""
+        """`persistent` does the windows that it takes, `step` all others; without a step they are an error."""
         self._room = room
         self._ops = ops
         self._step = step
@@ -89,6 +89,7 @@ class Engine:
         self._write(running)
         times = min(self._window, max(request.left_tokens for request in running))
         if not self._run_persistent(running, times):
+            assert self._step is not None, "without a step, the persistent kernel takes every window"
             self._pages_as_rows()
             longest = max(request.tokens for request in running)
             most = max(request.most_tokens for request in running) - 1  # what is drawn last is never stored
@@ -104,6 +105,8 @@ class Engine:
         try:
             self._persistent.run(running, times)
         except LaunchFailed as error:
+            if self._step is None:
+                raise
             warnings.warn(f"the persistent kernel can't be started ({error}); graphs go on", stacklevel=2)
             self._pages_as_rows()
             self._persistent = None

@@ -36,7 +36,9 @@ class EngineSampler:
     CPU one page for all tokens of a sequence. `cache_tokens`: of all pages; null: all sequences have room at their
     limit, and none is ever preempted. `window`: decode steps between two looks of the host; null: the device's own.
     `persistent`: whether the persistent kernel does the windows of up to 8 sequences; null: where it can.
-    Raises `AskedWrongly` for a model that is a misfit, or one that the persistent kernel can't run but must.
+    With an exact model all is the persistent kernel's, and at most 8 sequences run at once. Raises `AskedWrongly` for
+    a model that is a misfit, for one that the persistent kernel can't run but must, and for an exact one whose
+    distribution is to be cut.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class EngineSampler:
             raise AskedWrongly(f"{model.path}: the engine can't run this model: {reason}")
         self._model = model
         self._sampling = sampling
-        self._largest_batch = largest_batch
+        if model.exact and not sampling.full_support:
+            raise AskedWrongly("exact sampling is from the whole distribution: leave top_p, top_k and min_p out")
+        self._largest_batch = min(largest_batch, fit.ROWS) if model.exact else largest_batch
         self._keeps = model.device.type == "cuda"  # a room with graphs is dear, and memory between calls is planned
+        self._must = model.exact or persistent is True
         self._without = "it was not asked for" if persistent is False else fit.misfit(model)
-        if persistent and self._without:
+        if self._must and self._without:
             raise AskedWrongly(f"{model.path}: the persistent kernel can't run this model here: {self._without}")
-        self._must = bool(persistent)
         own = PAGE_TOKENS if self._without else fit.PAGE_TOKENS
         self._page_tokens = page_tokens or (own if self._keeps else None)
         if cache_tokens is not None and self._page_tokens is None:
@@ -76,6 +80,8 @@ class EngineSampler:
         """Which path it takes, for the record: on a GPU with the reason where the persistent kernel is not it."""
         if not self._keeps:
             return "engine"
+        if self._model.exact:
+            return "engine: persistent kernel, exact"
         return f"engine: graphs ({self._without})" if self._without else "engine: persistent kernel to 8 sequences"
 
     def follow(self, version: int) -> None:
@@ -142,7 +148,7 @@ class EngineSampler:
 
     def _new_engine(self, size: Size) -> tuple[Room, Engine]:
         room = Room.of(self._model, self._sampling, size)
-        ops, step = ways(room)
+        ops, step = ways(room, exact=self._model.exact)
         persistent = None
         if not self._without:
             try:
@@ -172,8 +178,12 @@ class EngineSampler:
         )
 
 
-def ways(room: Room) -> tuple[Operations, Step]:
-    """How the room's device does operations and steps."""
+def ways(room: Room, *, exact: bool = False) -> tuple[Operations, Step | None]:
+    """How the room's device does operations and steps; exact ones leave all steps to the persistent kernel."""
+    if exact:
+        from opd.models.exact.prefill import exact_operations
+
+        return exact_operations(room.cos_LD, room.sin_LD), None
     if room.board.ids_B.is_cuda:
         return ways_on_cuda(room)
     if room.size.in_order and room.cos_LD.dtype == room.pools.keys[0].dtype:  # float32 or float64 throughout

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 SOURCES = Path(__file__).parent / "cuda"
-UNITS = ("decode.cu", "pages.cu")
+UNITS = ("decode.cu", "pages.cu", "forward.cu")
 FLAGS = ("-O3", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", "-Xcompiler", "-fPIC", "-shared")
 
 

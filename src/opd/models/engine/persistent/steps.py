@@ -21,7 +21,7 @@ from opd.models.engine.requests import Request
 from opd.models.engine.room import Room
 
 CTAS = 132
-LONG = 3_000  # tokens, from which memory is kept busier while CTAs wait for each other
+LONG = 1_500  # tokens, from which memory is kept busier while CTAs wait for each other
 IN_FLIGHT = 10  # half stages of 8 KB a CTA: measured; docs/log.md
 IN_FLIGHT_WAITING = {"short": 3, "long": 4}
 TILE = 16  # ids of the head that are computed together

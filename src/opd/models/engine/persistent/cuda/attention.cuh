@@ -4,8 +4,6 @@
 #include "products.cuh"
 #include "stream.cuh"
 
-constexpr float LOWEST = -1e30f;
-
 // Where a key or value of a page is kept, in elements from the start of the page's head; see pages.cu.
 INLINE int key_place(int key, int d) {
     return (d >> 6) * (PAGE * 64) + (key >> 4) * 1024 + (((((key >> 3) & 1) * 2 + ((d >> 5) & 1)) * 8 + (key & 7)) * 32 + (packed(d & 31)));
@@ -89,13 +87,12 @@ INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int c
             r.release(lane);
             r.release(lane);
         }
-        const float scale = 0.08838834764831845f * LOG2E;  // 1 / sqrt(128)
         bool ok[4];
-        float v[4], top = LOWEST, mass = 0.f;
+        float v[4], top = LOWEST;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             ok[i] = first + (i >> 1) * 8 + 2 * t + (i & 1) <= position;
-            v[i] = ok[i] ? score[i >> 1][i & 1] * scale : LOWEST;
+            v[i] = ok[i] ? score_of(score[i >> 1][i & 1]) : LOWEST;
             top = fmaxf(top, v[i]);
         }
         top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
@@ -105,9 +102,8 @@ INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int c
 #pragma unroll
         for (int i = 0; i < COMPUTE; i++) top = fmaxf(top, s.top[number & 1][i][g]);
 #pragma unroll
-        for (int i = 0; i < 4; i++) { v[i] = ok[i] ? exp2f(v[i] - top) : 0.f; mass += v[i]; }
-        mass += __shfl_xor_sync(~0u, mass, 1);
-        mass += __shfl_xor_sync(~0u, mass, 2);
+        for (int i = 0; i < 4; i++) v[i] = ok[i] ? share_of(v[i], top) : 0.f;
+        const float mass = lanes_mass(v);
         const uint32_t p0 = pair(v[0], v[1]), p1 = pair(v[2], v[3]);
         h.wait_free();
         Slot &slot = s.slot[h.slot];
@@ -211,9 +207,9 @@ INLINE void merge_pages(const Params &P, Shared &s, int copy, int step, int cta,
         for (int i = 0; i < 8; i++) if (i < pages) top = fmaxf(top, __uint_as_float(m[i].x));
 #pragma unroll
         for (int i = 0; i < 8; i++) if (i < pages) {
-            const float weight = exp2f(__uint_as_float(m[i].x) - top);
-            sum = __fmaf_rn(weight, __uint_as_float(some[i]), sum);
-            mass = __fadd_rn(mass, __fmul_rn(weight, __uint_as_float(m[i].y)));
+            const float weight = share_of(__uint_as_float(m[i].x), top);
+            sum = merge_sum(sum, weight, __uint_as_float(some[i]));
+            mass = merge_mass(mass, weight, __uint_as_float(m[i].y));
         }
         __syncwarp();
     } else {
@@ -231,8 +227,7 @@ INLINE void merge_pages(const Params &P, Shared &s, int copy, int step, int cta,
         if (tid < pages) {
             float top = LOWEST;
             for (int i = 0; i < pages; i++) top = fmaxf(top, s.merge[i].x);
-            const float weight = exp2f(s.merge[tid].x - top);
-            s.weight[tid] = make_float2(weight, __fmul_rn(weight, s.merge[tid].y));
+            s.weight[tid] = make_float2(share_of(s.merge[tid].x, top), s.merge[tid].y);
         }
         finish_barrier();
         for (int from = 0; from < pages; from += 8) {
@@ -250,11 +245,11 @@ INLINE void merge_pages(const Params &P, Shared &s, int copy, int step, int cta,
 #pragma unroll
             for (int i = 0; i < 8; i++) if (from + i < pages) {
                 const float2 w = s.weight[from + i];
-                sum = __fmaf_rn(w.x, __uint_as_float(some[i]), sum);
-                mass = __fadd_rn(mass, w.y);
+                sum = merge_sum(sum, w.x, __uint_as_float(some[i]));
+                mass = merge_mass(mass, w.x, w.y);
             }
         }
     }
-    const float own = sum / mass, other = __shfl_xor_sync(~0u, own, 1);
+    const float own = __fdiv_rn(sum, mass), other = __shfl_xor_sync(~0u, own, 1);
     if (!(tid & 1)) put(P.mixed + copy * ROWS * HIDDEN + row * HIDDEN + ((pair_ % KEY_HEADS) * GROUP + g) * HEAD + packed(tid), pair(own, other));
 }

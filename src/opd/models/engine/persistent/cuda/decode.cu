@@ -21,7 +21,7 @@ INLINE void compute(const Params &P, Shared &s, int cta, int tiles) {
     float c[4];
     uint4 norm[6];
     for (int step = 0; step < P.steps; step++) {
-        if (step) wait_for_drawn(P.counter, step, false);
+        if (step) wait_for_drawn(P.counter, step * P.rows, false);
         const Pages mine = my_pages(s.start, step, cta);
         for (int layer = 0; cta < WORKERS && layer < P.layers; layer++) {
             const int e = step * P.layers + layer + 1, copy = e % 3, before = (e + 2) % 3;
@@ -107,7 +107,7 @@ INLINE void finish_heads(const Params &P, Shared &s, Handover &h, const Place &a
     const float v = rounded(sum_of_warps(s.slot[h.slot].sum, at.of_tile) + bias), other = __shfl_xor_sync(~0u, v, 8);
     h.emptied(at.lane);
     const bool turns = head.is_query() || head.is_key();
-    const float y = turns ? v * cos + (at.half ? other * sin : -other * sin) : v, next = __shfl_xor_sync(~0u, y, 16);
+    const float y = turns ? turned(v, other, cos, sin, at.half) : v, next = __shfl_xor_sync(~0u, y, 16);
     if (!(at.lane & 16)) put(head.exchanged(P, at, copy), pair(y, next));
     if (!head.is_query()) {
         const int of_page = position % PAGE, page = s.table[at.row][position / PAGE];
@@ -117,7 +117,6 @@ INLINE void finish_heads(const Params &P, Shared &s, Handover &h, const Place &a
         async_fence();  // later steps read it by bulk copies
     }
 }
-INLINE float added(float x, float v) { return rounded(x + rounded(v)); }  // the residual sum, rounded as a model's is
 INLINE void put_residual(bf16 *to, const Place &at, float x) {
     const float next = __shfl_xor_sync(~0u, x, 8);
     if (at.owns && !(at.tid & 8)) put(to + at.x, pair(x, next));
@@ -127,7 +126,7 @@ INLINE void finish_gated(const Params &P, Shared &s, Handover &h, const Place &a
         h.wait_full();
         const float v = rounded(sum_of_warps(s.slot[h.slot].sum, at.of_tile)), up = __shfl_xor_sync(~0u, v, 8);
         h.emptied(at.lane);
-        const float y = rounded(v / (1.0f + __expf(-v))) * up, next = __shfl_xor_sync(~0u, y, 16);
+        const float y = gated(v, up), next = __shfl_xor_sync(~0u, y, 16);
         if (!at.half && !(at.lane & 16) && (i < 8 || at.eighth < 6))
             put(P.gated + copy * ROWS * INNER + at.row * INNER + packed(cta * GATED + i * 8 + at.eighth), pair(y, next));
     }
@@ -190,7 +189,7 @@ INLINE void finish(const Params &P, Shared &s, int cta) {
     const Head head(cta, at);
     Handover h(s);
     for (int step = 0; step < P.steps; step++) {
-        if (step) wait_for_drawn(P.counter, step, true);
+        if (step) wait_for_drawn(P.counter, step * P.rows, true);
         const int position = s.start[at.row] + step;
         const Pages mine = my_pages(s.start, step, cta);
         float x = 0.f;
@@ -227,11 +226,7 @@ INLINE void finish(const Params &P, Shared &s, int cta) {
             }
         }
         sum_head(P, s, h, cta, at.tid, at.lane);
-        if (P.draws && s.last) {
-            draw_rows(P, step, at.tid >> 5, at.lane);
-            finish_barrier();
-            if (at.tid == 0) release_one(P.counter + DRAWN * LINE);
-        }
+        if (P.draws && cta >= CTAS - P.rows) draw_row(P, CTAS - 1 - cta, step, at.tid);
     }
 }
 

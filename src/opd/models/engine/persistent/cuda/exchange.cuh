@@ -54,11 +54,11 @@ INLINE void wait_for_stored(const unsigned *counter, Counter which, unsigned fin
     }
     compute_barrier();
 }
-// All compute threads, or with `finish` all finish threads, wait until the tokens of `steps` steps are drawn.
-INLINE void wait_for_drawn(const unsigned *counter, unsigned steps, bool finish) {
+// All compute threads, or with `finish` all finish threads, wait until so many tokens are drawn.
+INLINE void wait_for_drawn(const unsigned *counter, unsigned tokens, bool finish) {
     if ((threadIdx.x & (finish ? 127 : 255)) == 0) {
         unsigned turns = 0;
-        while ((int)(acquire(counter + DRAWN * LINE) - steps) < 0)
+        while ((int)(acquire(counter + DRAWN * LINE) - tokens) < 0)
             if (++turns > 2 * PATIENCE) __trap();
     }
     if (finish) finish_barrier(); else compute_barrier();

@@ -5,6 +5,7 @@
 // The order of an output's sum: each warp adds its columns from the first to the last, 16 at once, from zero; then the
 // sums of the 8 warps are added from the first to the last. It depends on nothing else.
 #pragma once
+#include "arithmetic.cuh"
 #include "exchange.cuh"
 
 struct Ring {  // the compute warps' end of it
@@ -144,24 +145,18 @@ INLINE void normalise(const uint32_t *x, const uint4 *weight, uint32_t *b, float
     const int row = lane >> 2;
     float s4[4] = {0, 0, 0, 0};
 #pragma unroll
-    for (int i = 0; i < 24; i++) {
-        float a = low(x[i]), c = high(x[i]);
-        s4[i & 3] += a * a;
-        s4[i & 3] += c * c;
-    }
-    float own = (s4[0] + s4[1]) + (s4[2] + s4[3]);
-    own += __shfl_xor_sync(~0u, own, 1);
-    own += __shfl_xor_sync(~0u, own, 2);
+    for (int i = 0; i < 24; i++) add_squares(s4, x[i], i & 3);
+    const float own = lanes_sum(s4);
     if ((lane & 3) == 0) square[warp][row] = own;
     compute_barrier();
     float all = 0.f;
 #pragma unroll
     for (int i = 0; i < COMPUTE; i++) all += square[i][row];
-    const float scale = rsqrtf(all * (1.0f / HIDDEN) + epsilon);
+    const float scale = norm_scale(all, epsilon);
 #pragma unroll
     for (int i = 0; i < 6; i++) {
         const uint32_t w[4] = {weight[i].x, weight[i].y, weight[i].z, weight[i].w};
 #pragma unroll
-        for (int j = 0; j < 4; j++) b[i * 4 + j] = multiply(pair(low(x[i * 4 + j]) * scale, high(x[i * 4 + j]) * scale), w[j]);
+        for (int j = 0; j < 4; j++) b[i * 4 + j] = normed(x[i * 4 + j], scale, w[j]);
     }
 }

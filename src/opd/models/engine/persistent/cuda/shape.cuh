@@ -76,6 +76,5 @@ struct __align__(128) Shared {
     unsigned long long full[STAGES], empty[STAGES], slot_full[SLOTS], slot_free[SLOTS];
     uint16_t table[ROWS][TABLE];
     int start[ROWS];  // position of each row's newest token at the launch
-    int last;         // this CTA was the last to end its part of the head
     int waiting;      // the compute warps wait for other CTAs
 };

@@ -61,5 +61,4 @@ INLINE void put2(void *p, uint32_t a, uint32_t b) { asm volatile("st.relaxed.gpu
 INLINE uint32_t acquire(const unsigned *p) { uint32_t v; asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory"); return v; }
 INLINE void release_one(unsigned *p) { asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(p) : "memory"); }
 INLINE void count_one(unsigned *p) { asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(p) : "memory"); }
-INLINE unsigned join_one(unsigned *p) { unsigned before; asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(p) : "memory"); return before; }
 INLINE void async_fence() { asm volatile("fence.proxy.async;" ::: "memory"); }

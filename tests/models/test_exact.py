@@ -1,0 +1,162 @@
+"""The exact forward pass: the trainer's numbers are the sampler's, to the last bit. On a GPU, but for the refusals.
+
+Shapes: M rows, N outputs, K columns, T tokens, P tokens of all sequences.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from opd.models.engine.sampler import EngineSampler
+from opd.models.exact.model import exact_model, misfit
+from opd.models.interfaces import Sampling
+from opd.models.load import LanguageModel
+from opd.models.logprobs import before_kept, token_logp
+from opd.models.packing import learn_packing
+from opd.models.sequences import packed
+from opd.records.errors import AskedWrongly
+from opd.records.rollouts import Prompt, Rollout
+
+VOCABULARY = 2_200
+
+
+def decoder(*, layers: int = 3) -> LanguageModel:
+    """Some layers of the 1.5B shape, with outliers as trained models have them."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=2_304,
+        hidden_size=1_536,
+        intermediate_size=8_960,
+        num_hidden_layers=layers,
+        num_attention_heads=12,
+        num_key_value_heads=2,
+        max_position_embeddings=16_384,
+        tie_word_embeddings=False,
+        initializer_range=0.03,
+    )
+    module = Qwen2ForCausalLM(config).eval()
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                parameter[[7, 700]] *= 20.0  # two features of the residual stream are far larger than the others
+    module = module.to(torch.bfloat16).cuda()
+    return LanguageModel(
+        module=module,
+        tokenizer=None,
+        path=Path("wide"),
+        vocabulary=VOCABULARY,
+        stop_ids=frozenset(),
+        unpackable=learn_packing(module),
+    )
+
+
+def of_lengths(*lengths: int) -> list[Prompt]:
+    """Prompts of so many tokens each."""
+    torch.manual_seed(1)
+    return [
+        Prompt(row=row, problem="", answer="", token_ids=tuple(torch.randint(VOCABULARY, (length,)).tolist()))
+        for row, length in enumerate(lengths)
+    ]
+
+
+@pytest.fixture(scope="module")
+def exact() -> LanguageModel:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device, and torch sees none")
+    return exact_model(decoder())
+
+
+@torch.no_grad()
+def trainers(model: LanguageModel, rollouts: Sequence[Rollout], *, temperature: float = 1.0) -> list[float]:
+    """The log-probabilities that the trainer's forward pass gives, of all rollouts in one row."""
+    sequences = packed(rollouts, device=model.device)
+    return [float(one) for one in token_logp(model, sequences, temperature=temperature)]
+
+
+def samplers(rollouts: Sequence[Rollout]) -> list[float]:
+    """Those that the sampler gave."""
+    return [logp for one in rollouts for logp in one.logp]
+
+
+def test_where_the_kernel_can_not_run_there_is_nothing_to_be_exact_with(student64):
+    model = student64
+    assert "can't run this model" in str(misfit(model))
+    with pytest.raises(AskedWrongly, match=r"machine.exact can't be had here: .*; set it to false"):
+        exact_model(model)
+
+
+def test_an_exact_model_samples_from_the_whole_distribution_alone(student64):
+    model = replace(student64, exact=True)
+    with pytest.raises(AskedWrongly, match="exact sampling is from the whole distribution"):
+        EngineSampler(model, Sampling(limit_tokens=4, top_p=0.9))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_sampler_and_trainer_agree_to_the_last_bit(exact, temperature):
+    """Lengths across every page's edge, prompts that are shared, rows that come and go, packed in any company."""
+    sampling = Sampling(limit_tokens=150, temperature=temperature)
+    model = replace(exact, stop_ids=frozenset(range(0, VOCABULARY, 50)))
+    prompts = of_lengths(1, 127, 128, 129, 16, 1_023, 1_024, 600)
+    rollouts = EngineSampler(model, sampling).sample(prompts, seeds=[0, 1, 2])
+    assert samplers(rollouts) == trainers(exact, rollouts, temperature=temperature)
+    for some in (rollouts[3:4], rollouts[5:9][::-1]):
+        assert samplers(some) == trainers(exact, some, temperature=temperature)
+
+
+@pytest.mark.gpu
+def test_a_long_sequence_agrees_too(exact):
+    rollouts = EngineSampler(exact, Sampling(limit_tokens=64)).sample(of_lengths(8_150, 3_000), seeds=[0])
+    assert samplers(rollouts) == trainers(exact, rollouts)
+
+
+@pytest.mark.gpu
+def test_weights_of_heavy_tails_agree_too():
+    """Student's t with three degrees of freedom: activations as no Gaussian has them."""
+    model = decoder(layers=2)
+    with torch.no_grad():
+        for parameter in model.module.parameters():
+            if parameter.dim() == 2:
+                tails = torch.distributions.StudentT(3.0).sample(parameter.shape)
+                parameter.copy_((0.02 * tails).clamp(-2, 2))
+    model = exact_model(model)
+    rollouts = EngineSampler(model, Sampling(limit_tokens=64)).sample(of_lengths(5, 130, 300), seeds=[0, 1])
+    assert samplers(rollouts) == trainers(model, rollouts)
+
+
+@pytest.mark.gpu
+def test_a_token_has_one_log_probability_in_any_batch_and_window(exact):
+    prompts = of_lengths(40, 200, 129)
+    whole = EngineSampler(exact, Sampling(limit_tokens=60)).sample(prompts, seeds=[0, 1])
+    for window in (1, 8):
+        some = EngineSampler(exact, Sampling(limit_tokens=60), window=window).sample(prompts[1:2], seeds=[1])
+        assert (some[0].token_ids, some[0].logp) == (whole[3].token_ids, whole[3].logp)
+
+
+@pytest.mark.gpu
+def test_gradients_are_those_of_the_ordinary_forward_pass_to_its_own_rounding(exact):
+    """Each matrix's gradient points where a float32 model's does, as nearly as the ordinary bf16 model's."""
+    rollouts = EngineSampler(exact, Sampling(limit_tokens=80)).sample(of_lengths(30, 70), seeds=[0])
+    ordinary = decoder()
+    single = copy.deepcopy(ordinary)
+    single.module.float()
+    gradients = {}
+    for name, model in (("exact", exact), ("ordinary", ordinary), ("single", single)):
+        model.module.zero_grad(set_to_none=True)
+        hidden_NH, ids_N = before_kept(model, packed(rollouts, device=model.device))
+        logits_NV = model.module.get_output_embeddings()(hidden_NH)[:, :VOCABULARY].float()
+        logits_NV.log_softmax(-1).gather(-1, ids_N.unsqueeze(-1)).sum().backward()
+        gradients[name] = {key: one.grad.double() for key, one in model.module.named_parameters()}
+    for key, expected in gradients["single"].items():
+        own, other = (
+            1 - torch.cosine_similarity(gradients[name][key].flatten(), expected.flatten(), dim=0)
+            for name in ("exact", "ordinary")
+        )
+        assert own < 2 * other + 1e-4, key
