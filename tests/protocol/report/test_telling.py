@@ -24,7 +24,7 @@ from opd.protocol.report.remarks import remarks
 from opd.protocol.report.saying import Said
 from opd.protocol.report.sources import Fact, Sources
 from opd.protocol.report.story import label, story
-from opd.protocol.report.telling import not_shown, shows
+from opd.protocol.report.telling import conduct, not_shown, shows
 from opd.protocol.report.trainings import Match
 from opd.protocol.report.units import explored
 from opd.records.attempts import Explored, Stage
@@ -187,3 +187,11 @@ def test_what_was_left_is_the_submissions_own_figure_in_the_texts_and_in_the_pic
     assert drawn_from.given_seconds - drawn_from.used_seconds == pytest.approx(3_288.6)
     assert "with 3,289 s left" in told.analysis
     assert "3,288" not in told.analysis
+
+
+@pytest.mark.parametrize(("left", "whole"), [(1_759.0, 1), (3_289.0, 1), (3_518.0, 2), (30_000.0, 17)])
+def test_only_whole_trainings_would_have_fitted(pen, left, whole):
+    """As the timer and the audit count them: with its measurement the shortest took 1,759 s."""
+    submission = fact({**pen.story.submission.value, "remaining_seconds": left})
+    said = unmarked(" ".join(conduct(with_changes(pen, story=with_changes(pen.story, submission=submission))))).text
+    assert f"had taken 1,759 s: {whole} more in full would have fitted" in said

@@ -169,10 +169,10 @@ def conduct(pen: Pen) -> Iterator[str]:
         return
     said = f"It was submitted with {pen.of(left, Form.WHOLE)} s left"
     if left.value >= pipeline.value:
-        times = pen.book.computed("left / pipeline", Form.MULTIPLE, left=left, pipeline=pipeline)
+        times = pen.book.computed("left / pipeline", Form.INTEGER, left=left, pipeline=pipeline)  # whole ones
         yield (
             f"{said}, while the shortest training with its measurement had taken {pen.of(pipeline, Form.WHOLE)} s: "
-            f"{times} of these would have fitted, for a matched control or a second seed."
+            f"{times} more in full would have fitted, for a matched control or a second seed."
         )
     else:
         yield f"{said}, and the shortest training with its measurement had taken {pen.of(pipeline, Form.WHOLE)} s."
