@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opd.cli.names import BENCHMARK
 from opd.cli.paths import UserPath
 from opd.cli.printing import LOG, examples
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
         "opd evaluate arith_tiny --model opd:arith_tiny/teacher --samples 1 --out runs/look --log json",
     )
 )
-@click.argument("benchmark")
+@click.argument("benchmark", type=BENCHMARK)
 @click.option(
     "--model", required=True, help="A model directory, opd:<task>/<name>, or owner/name@revision on the hub."
 )

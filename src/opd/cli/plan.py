@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from opd.train.plan import Plan, Space
+    from opd.train.ranks.cost import Reduction
 
 WIDTH = 140  # a narrower terminal wraps by itself; a pipe gets whole lines
 _MIB, _GIB = 1 << 20, 1 << 30
@@ -22,6 +23,7 @@ _MIB, _GIB = 1 << 20, 1 << 30
     epilog=examples(
         "opd plan arith_tiny",
         "opd plan arith_tiny --rehearse --set rollouts.per_prompt=8",
+        "opd plan opd_math_1p5b_x4 --ranks 4",
         "opd plan arith_tiny --json | jq .memory.needed_bytes",
     )
 )
@@ -31,8 +33,15 @@ _MIB, _GIB = 1 << 20, 1 << 30
 )
 @click.option("--out", default=".", type=UserPath(), help="Where the run will be: whose disk counts.")
 @click.option("--rehearse", is_flag=True, help="Measure two real steps at the greatest length; nothing is kept.")
+@click.option(
+    "--ranks",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Of a run that torchrun starts so many processes of: what each of them needs.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def plan(recipe: str, sets: tuple[str, ...], out: Path, rehearse: bool, as_json: bool) -> None:
+def plan(recipe: str, sets: tuple[str, ...], out: Path, rehearse: bool, ranks: int, as_json: bool) -> None:
     """Rows, tokens, memory, disk and time of RECIPE, and what looks wrong.
 
     Nothing is created. Exit code 1: the run can't work here, and the plan says why.
@@ -46,7 +55,7 @@ def plan(recipe: str, sets: tuple[str, ...], out: Path, rehearse: bool, as_json:
     from opd.train.recipe import Recipe
 
     settings = read(Recipe, recipe_path(recipe), sets=sets)
-    made = make_plan(settings, out=out, evaluations=instructions(), rehearsed=rehearse)
+    made = make_plan(settings, out=out, evaluations=instructions(), rehearsed=rehearse, ranks=ranks)
     if as_json:
         click.echo(canonical_json(made.resolved()))
     else:
@@ -61,8 +70,11 @@ def _print(made: "Plan", *, name: str, rehearse: bool) -> None:
 
     console = Console(highlight=False, soft_wrap=True, width=WIDTH)
     console.print(_amounts(made, name))
-    console.print(_space(f"memory, {made.device}", made.memory))
+    each = f" of each of {made.ranks} ranks" if made.ranks > 1 else ""
+    console.print(_space(f"memory, {made.device}{each}", made.memory))
     console.print(_space("disk", made.disk))
+    if made.reduction is not None:
+        console.print(_reduced(made.reduction))
     if made.rehearsal is not None:
         console.print(_times(made))
     elif not made.lacks and not rehearse:
@@ -112,6 +124,15 @@ def _times(made: "Plan") -> "Table":
     wall = forecast.max_wall_seconds
     given = "no wall clock" if wall is None else f"of {wall:,.0f} s given"
     table.add_row("end", f"{forecast.seconds:,.0f} s", f"{forecast.steps:,} steps, at most; {given}", style="bold")
+    return table
+
+
+def _reduced(reduction: "Reduction") -> "Table":
+    table = _table(f"gradients added up by {reduction.ranks} ranks, a step")
+    table.add_row("gradients of each", _size(reduction.gradient_bytes), "")
+    table.add_row("sent by each", _size(reduction.sent_bytes), "and received")
+    speed = f"at {reduction.bytes_per_second / 1e9:g} GB/s, assumed of {reduction.link}"
+    table.add_row("time", f"{reduction.seconds:,.3f} s", speed, style="bold")
     return table
 
 

@@ -28,7 +28,6 @@ SETTLE_SECONDS = 5.0  # Ctrl-C under torchrun comes twice: from the terminal, an
         "opd train arith_tiny --out runs/first",
         "opd train arith_tiny --set optimizer.lr=3e-4 --out runs/lower",
         "opd train --resume --out runs/first --log json | jq 'select(.event == \"step\") | .kl'",
-        "torchrun --nproc-per-node 4 -m opd train opd_math_1p5b_x4 --out runs/four",
     )
 )
 @click.argument("recipe", required=False, type=RECIPE)
@@ -62,7 +61,8 @@ def train(
     run.json. Ctrl-C ends the run after the step at hand, with a checkpoint; --resume goes on from there, or from
     the last state before a crash, to the result that the uninterrupted run would have had.
 
-    Started by torchrun, its processes make one run together, a GPU each, with the result that one process has.
+    As torchrun --nproc-per-node 4 -m opd train RECIPE --out OUT its processes make one run together, a GPU each,
+    with the result that one process has.
     """
     file = _recipe_file(recipe, out, resume=resume)  # before the imports that take seconds
 
