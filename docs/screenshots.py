@@ -65,6 +65,8 @@ def take(page: Page, address: str) -> None:
     page.locator(".tokens .t").first.wait_for()
     page.keyboard.press("w")
     picture(page, "rollouts", ".t.current")
+    page.goto(f"{base}{end}")
+    picture(page, "score", "article.sample .response")
     page.goto(f"{base}/compare?a={start.removeprefix('/score/')}&b={end.removeprefix('/score/')}")
     picture(page, "compare", ".said-of-both")
     if attempt is not None:

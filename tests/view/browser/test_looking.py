@@ -1,12 +1,15 @@
 """What a reader does: find, filter, choose, follow a link, move by keys, and come back by the address."""
 
 import re
+import sys
 
 import pytest
 from tests.view.browser import made
 from tests.view.conftest import byte_tokenizer
+from tests.view.server.asking import served
 
 from opd.records.scores import Verdict
+from opd.view.server.programs import Programs
 from opd.view.tokens import level, level_class, tokens_of, widest
 from opd.view.words import number, probability, signed
 
@@ -108,12 +111,13 @@ def test_the_teachers_likeliest_tokens_stand_with_a_token(window):
 
 def test_pointing_at_a_token_moves_nothing_below(window):
     page = window.open(f"/rollouts/{window.id('train/one')}?step=1&at=0")
-    token = page.locator(".tokens .t").nth(20)
-    expect(token).to_be_visible()
-    before = token.bounding_box()
-    token.hover()
-    expect(page.locator(".token-reading .likeliest")).to_be_visible()
-    assert token.bounding_box() == before
+    last = page.locator(".tokens .t").last
+    expect(last).to_be_visible()
+    before = last.bounding_box()
+    for at in (0, 6, 13, 22):  # of several widths
+        page.locator(".tokens .t").nth(at).hover()
+        expect(page.locator(".token-reading")).to_contain_text(f"token {at + 1},")
+        assert last.bounding_box() == before
 
 
 def test_a_hostile_token_is_text_among_the_likeliest_as_well(window):
@@ -168,6 +172,28 @@ def test_rollouts_are_filtered_sorted_and_stepped_through(window):
     page.keyboard.press("]")
     expect(page.locator(".steps")).to_contain_text("Step 20")
     expect(rows).to_have_count(2)
+
+
+def test_rollouts_are_right_or_wrong_once_they_were_graded(window_at, tmp_path):
+    made.make_train(tmp_path / "train", steps=1, kept={1: made.rollouts()})
+    grader = (
+        "import json, sys\nfor line in open(sys.argv[2]):\n    row = json.loads(line)\n"
+        "    right = '70' in row['response']\n"
+        "    print(json.dumps({'verdict': 'correct' if right else 'wrong', 'correct': right, 'extracted': None}))"
+    )
+    with served(tmp_path, programs=Programs([sys.executable, "-S", "-c", grader])) as ask:
+        page = window_at(ask).open(f"/rollouts/{ask.id('train')}?step=1")
+        rows = page.locator(".list .row")
+        expect(rows).to_have_count(5)
+        page.get_by_role("button", name=re.compile("^right")).click()
+        expect(rows).to_have_count(1)
+        expect(rows.locator(".tag.correct")).to_be_visible()
+        expect(page.get_by_role("button", name=re.compile("^wrong"))).to_contain_text("4")
+        page.get_by_role("button", name=re.compile("^in a loop")).click()  # both have to hold
+        expect(page.locator(".empty")).to_contain_text("None of 5 rollouts fits")
+        page.reload()
+        expect(page.locator(".empty")).to_contain_text("None of 5 rollouts fits")
+        page.close()
 
 
 def test_samples_are_filtered_by_verdict_and_by_question_and_a_link_leads_back(window):

@@ -6,8 +6,10 @@ import re
 import pytest
 from tests.view.browser import made
 from tests.view.conftest import metrics
+from tests.view.server.asking import served
 from tests.view.test_pictures import contrast
 
+from opd.records.files import read_json, write_json
 from opd.view.words import number, percent, signed
 
 pytest.importorskip("playwright.sync_api", reason="the pages were not looked at: pip install playwright")
@@ -31,6 +33,7 @@ MEASURE = """
   const cuts = one => one !== document.documentElement
     && ['auto', 'scroll', 'hidden'].includes(getComputedStyle(one).overflowX);
   const isCut = one => { for (let up = one; up; up = up.parentElement) if (cuts(up)) return true; return false; };
+  const isCell = one => getComputedStyle(one).display === 'table-cell';
   const shown = one => one.getClientRects().length > 0;
   const reaches = one => one.getBoundingClientRect().right > innerWidth + 1;
   const texts = ['p', 'td', 'th', 'dt', 'dd', 'summary', 'h1', 'h2', '.row span', '.value'].map(one => `main ${one}`);
@@ -38,6 +41,8 @@ MEASURE = """
     wide: document.documentElement.scrollWidth,
     window: innerWidth,
     over: [...document.querySelectorAll('body *')].filter(one => shown(one) && reaches(one) && !isCut(one))
+      .map(one => one.outerHTML.slice(0, 160)),
+    cells: [...document.querySelectorAll('td, th')].filter(shown).filter(one => !isCell(one))
       .map(one => one.outerHTML.slice(0, 160)),
     paper: getComputedStyle(document.body).backgroundColor,
     inks: [...new Set([...document.querySelectorAll(texts)].filter(one => shown(one) && one.textContent.trim())
@@ -68,6 +73,7 @@ def test_a_page_shows_its_run_fits_its_window_and_can_be_read(window_at, ask, na
     told = page.evaluate(MEASURE)
     assert told["wide"] <= told["window"] == viewport["width"]
     assert told["over"] == []
+    assert told["cells"] == [], "out of their columns"
     paper = rgb(told["paper"])
     assert (sum(paper) < 3 * 128) is (scheme == "dark")
     assert len(told["inks"]) >= 2
@@ -123,6 +129,37 @@ def test_smoothing_draws_a_second_line_and_stands_in_the_address(window):
     assert smoothed[0] == 1
     assert smoothed[2] == pytest.approx((0.5 * 1 + 1 * 3) / 1.5)
     assert smoothed[3] == pytest.approx((0.25 * 1 + 0.5 * 3 + 1 * 5) / 1.75)
+
+
+def scored_at(run, folder, step, mean, protocol="a" * 64):
+    """A score of a checkpoint that is no more."""
+    values = read_json(made.make_score(folder, right=2) / "score.json")
+    own = {"model": str(run / f"checkpoint-{step}"), "mean": mean, "ci95": [mean - 0.1, mean + 0.1]}
+    write_json(folder / "score.json", values | own | {"protocol_digest": protocol})
+
+
+def test_the_scores_of_a_run_are_curves_with_their_intervals_and_one_for_each_protocol(window_at, tmp_path, programs):
+    run = made.make_train(tmp_path / "train", steps=40, kept={})
+    for step, mean in ((40, 0.75), (10, 0.25), (20, 0.5)):
+        scored_at(run, tmp_path / f"s{step}", step, mean)
+    scored_at(run, tmp_path / "other", 20, 0.9, protocol="b" * 64)  # alone: no curve
+    with served(tmp_path, programs=programs()) as ask:
+        page = window_at(ask).open(f"/run/{ask.id('train')}")
+        curves = page.locator("[data-curve=score]")
+        expect(curves).to_have_count(1)
+        expect(curves.locator(".reading")).to_contain_text("0.750step 40")
+        expect(curves.locator("canvas")).to_be_visible()
+        found = page.evaluate(
+            "async address => { const { scores } = await (await fetch(address)).json();"
+            " return (await import('/assets/app/pages/run.js')).scoredBy(scores); }",
+            f"/api/runs/{ask.id('train')}",
+        )
+        page.close()
+    (curve,) = found
+    (line,) = curve["lines"]
+    assert (curve["x"], line["mean"]) == ([10, 20, 40], [0.25, 0.5, 0.75])
+    assert line["low"] == pytest.approx([0.15, 0.4, 0.65])
+    assert line["high"] == pytest.approx([0.35, 0.6, 0.85])
 
 
 def test_the_recipe_shows_what_differs_from_the_defaults_and_on_request_all(window):

@@ -56,6 +56,8 @@ def test_a_training_run_has_the_score_of_its_newest_checkpoint_and_names_it(tmp_
         (9, [0.9]),
         (40, [0.75]),
     ]
+    assert [(one["step"], one["mean"]) for one in found["scores"]] == [(9, 0.9), (20, 0.6), (40, 0.75)]
+    assert {one["protocol_digest"] for one in found["scores"]} == {rows["s9"]["protocol_digest"]}
 
 
 def test_the_list_says_in_what_the_recipes_differ(tmp_path, make_train):

@@ -54,6 +54,7 @@ class Training:
         steps = table_steps(place)
         warned = self._warnings(place)
         best = summary.get("best")
+        scores = _scores(entry, links)
         return {
             "row": row(entry, links),
             "recipe": [{"key": key, "value": shortened(value)} for key, value in flat(recipe).items()],
@@ -63,7 +64,8 @@ class Training:
             "events": shortened(last_lines(place.at("events.jsonl"), most=_SHOWN)),
             "failures": _failures(place),
             "notes": shortened(summary.get("notes", [])),
-            "checkpoints": _checkpoints(place, entry, links, best if isinstance(best, list) else []),
+            "scores": scores,
+            "checkpoints": _checkpoints(place, scores, best if isinstance(best, list) else []),
             "rollouts": {
                 "tables": len(steps),
                 "first": steps[0] if steps else None,
@@ -155,7 +157,20 @@ def _failures(run: Place) -> list[dict[str, Any]]:
     return failures
 
 
-def _checkpoints(run: Place, entry: Entry, links: Links, best: Sequence[Any]) -> list[dict[str, Any]]:
+def _scores(entry: Entry, links: Links) -> list[dict[str, Any]]:
+    """What its checkpoints came to, by step; also of those that are no more."""
+    return [
+        {
+            "id": one.id,
+            "step": links.subjects[one.id].step,
+            **{name: one.facts.get(name) for name in ("benchmark", "protocol_digest")},
+            **{field: getattr(one.summary, field) for field in ("mean", "stderr", "ci95")},
+        }
+        for one in links.scores(entry.id)
+    ]
+
+
+def _checkpoints(run: Place, scores: Sequence[dict[str, Any]], best: Sequence[Any]) -> list[dict[str, Any]]:
     found = []
     for name in run.names():
         if (match := _CHECKPOINT.fullmatch(name)) is None:
@@ -169,15 +184,7 @@ def _checkpoints(run: Place, entry: Entry, links: Links, best: Sequence[Any]) ->
                 "complete": folder.at(COMPLETE).stamp() is not None,
                 "best": best.index(name) + 1 if name in best else None,
                 "bytes": sum(stamp.size for stamp in stamps if stamp is not None),
-                "scores": [
-                    {
-                        "id": one.id,
-                        "benchmark": one.facts.get("benchmark"),
-                        **{field: getattr(one.summary, field) for field in ("mean", "stderr", "ci95")},
-                    }
-                    for one in links.scores(entry.id)
-                    if links.subjects[one.id].step == step
-                ],
+                "scores": [one for one in scores if one["step"] == step],
             }
         )
     return sorted(found, key=lambda one: one["step"])

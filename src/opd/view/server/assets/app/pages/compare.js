@@ -66,7 +66,8 @@ function Finding({ found, waits, error }) {
 
 /** The verdict with A and B for the folders, of which one's name may begin with the other's. */
 function named({ verdict, a, b }) {
-  return [[a, 'A'], [b, 'B']].sort(([one], [other]) => other.length - one.length).reduce((said, [path, letter]) => said.replaceAll(path, letter), verdict);
+  return [[a, 'A'], [b, 'B']].sort(([one], [other]) => other.length - one.length).reduce((said, [path, letter]) => said.replaceAll(path, letter), verdict)
+    .replace(/\bp ([<=]) /g, 'p\u00a0$1\u00a0'); // stays on one line
 }
 
 const chance = p => (p === null || p === undefined ? 'not tested' : p < 0.0001 ? 'p < 0.0001' : `p = ${Number(p.toPrecision(2))}`);

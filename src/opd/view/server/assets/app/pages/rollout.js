@@ -59,16 +59,18 @@ export function Rollout({ id, step, index, place }) {
 
 /** What is known of a token, for the eye and for a reader. */
 function Reading({ rollout, at, from }) {
-  const kind = `token-reading ${rollout.alternatives ? 'tall' : ''}`; // as high without a token: nothing below may move under the pointer
+  const kind = `token-reading ${rollout.alternatives ? 'tall' : ''}`; // as high without a token, and for any: nothing below may move under the pointer
   if (at === null || at >= rollout.ids.length) return html`<p class=${`${kind} quiet`}><span>Point at a token, or press <kbd>w</kbd> for the widest gap.</span></p>`;
   const gap = rollout.teacher[at] - rollout.student[at];
   return html`
     <div class=${kind} aria-live="polite">
-      <code class="its-text"><${Said} text=${rollout.texts[at] === '' ? '(a part of a character)' : rollout.texts[at].replaceAll('\n', '↵')} most=${40} /></code>
-      <span>token ${count(from + at + 1)}, id ${rollout.ids[at]}</span>
-      <span>student <b>${number(rollout.student[at])}</b> nats <span class="quiet">${probability(rollout.student[at])}</span></span>
-      <span>teacher <b>${number(rollout.teacher[at])}</b> nats <span class="quiet">${probability(rollout.teacher[at])}</span></span>
-      <span>gap <b class=${gap < 0 ? 'lower' : 'higher'}>${signed(gap)}</b> nats</span>
+      <div class="line">
+        <code class="its-text"><${Said} text=${rollout.texts[at] === '' ? '(a part of a character)' : rollout.texts[at].replaceAll('\n', '↵')} most=${40} /></code>
+        <span>gap <b class=${gap < 0 ? 'lower' : 'higher'}>${signed(gap)}</b> nats</span>
+        <span>student <b>${number(rollout.student[at])}</b> nats <span class="quiet">${probability(rollout.student[at])}</span></span>
+        <span>teacher <b>${number(rollout.teacher[at])}</b> nats <span class="quiet">${probability(rollout.teacher[at])}</span></span>
+        <span class="quiet">token ${count(from + at + 1)}, id ${rollout.ids[at]}</span>
+      </div>
       ${rollout.alternatives && html`<${Likeliest} all=${rollout.alternatives} at=${at} taken=${rollout.ids[at]} />`}
     </div>`;
 }
@@ -77,8 +79,8 @@ function Reading({ rollout, at, from }) {
 function Likeliest({ all, at, taken }) {
   const places = Array.from({ length: all.count }, (_, rank) => at * all.count + rank);
   return html`
-    <span class="likeliest">the teacher's likeliest <ol>${places.map(place => html`<li class=${all.ids[place] === taken ? 'taken' : ''} title=${`id ${all.ids[place]}, ${number(all.logp[place])} nats`}>
-      <code class="its-text"><${Said} text=${(all.texts[all.ids[place]] ?? `⟨${all.ids[place]}⟩`).replaceAll('\n', '↵')} most=${20} /></code> ${probability(all.logp[place])}</li>`)}</ol></span>`;
+    <div class="line likeliest">the teacher's likeliest <ol>${places.map(place => html`<li class=${all.ids[place] === taken ? 'taken' : ''} title=${`id ${all.ids[place]}, ${number(all.logp[place])} nats`}>
+      <code class="its-text"><${Said} text=${(all.texts[all.ids[place]] ?? `⟨${all.ids[place]}⟩`).replaceAll('\n', '↵')} most=${20} /></code> ${probability(all.logp[place])}</li>`)}</ol></div>`;
 }
 
 const words = (rollout, gaps, at, from) => `token ${count(from + at + 1)}, gap ${signed(gaps[at])} nats`;

@@ -8,6 +8,7 @@ import { useVersion } from '../live.js';
 import { Facts, Json, Share, State, Tile, Title, Trouble, Waiting, Whisker, reach } from '../parts.js';
 import { Said } from '../text.js';
 import { bytes, count, duration, interval, number, plural, scored, small } from '../words.js';
+import { Curve } from '../curve.js';
 import { Curves } from './curves.js';
 import { Plan } from './plan.js';
 import { Recipe } from './recipe.js';
@@ -40,6 +41,7 @@ export default function Run() {
       ${metrics ? html`<${Curves} metrics=${metrics} pick=${step => rollouts.tables > 0 && go(to('rollouts', id, { step: Math.round(step) }))} />`
         : html`<${Waiting} error=${unread} what="Reading its metrics" />`}
     </section>
+    <${Scores} scores=${run.scores} />
     <${Checkpoints} checkpoints=${run.checkpoints} />
     <section class="split">
       <div><h2>Asked and used</h2><${Budget} budget=${run.budget} /></div>
@@ -95,6 +97,30 @@ function Checkpoints({ checkpoints }) {
           <td class="wide">${score && html`<${Whisker} ...${score} ...${axis} />`}</td></tr>`)}</tbody>
       </table></div>
     </section>`;
+}
+
+function Scores({ scores }) {
+  const curves = useMemo(() => scoredBy(scores), [JSON.stringify(scores)]);
+  return curves.length > 0 && html`
+    <section><h2>Scores</h2>
+      <div class="curves">${curves.map(one => html`<figure class="one" key=${one.key} data-curve="score"><figcaption><${Said} text=${one.benchmark} most=${40} /> <span class="quiet">mean, with its 95 % interval</span></figcaption>
+        <${Curve} label=${`Score on ${one.benchmark}`} x=${one.x} lines=${one.lines} sync=${one.key} say=${value => number(value)} /></figure>`)}</div>
+    </section>`;
+}
+
+/** One curve for each protocol by which several checkpoints were scored: scores of two never stand in one picture. */
+export function scoredBy(scores) {
+  const held = new Map();
+  for (const score of scores) {
+    if (score.mean === null || !score.protocol_digest) continue;
+    const one = held.get(score.protocol_digest) ?? { benchmark: score.benchmark ?? '', points: new Map() };
+    held.set(score.protocol_digest, { ...one, points: one.points.set(score.step, score) }); // of one step the newest, which comes last
+  }
+  return [...held].filter(([, { points }]) => points.size > 1).map(([key, { benchmark, points }]) => {
+    const found = [...points.values()];
+    const line = { name: 'score', tone: '--two', mean: found.map(one => one.mean), low: found.map(one => one.ci95?.[0] ?? null), high: found.map(one => one.ci95?.[1] ?? null) };
+    return { key, benchmark, x: [...points.keys()], lines: [line] };
+  });
 }
 
 function Budget({ budget }) {
