@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import os
 import re
 import signal
@@ -40,7 +41,7 @@ def running(*arguments):
 
 
 def test_an_answer_is_sent_at_once():
-    """Else each answer on a connection that is kept waits 40 ms for the client's acknowledgement of its first half."""
+    """Else an answer on a connection that is kept waits 40 ms for the client to acknowledge its first half."""
 
     async def accepted(listener):
         heard = asyncio.get_running_loop().create_future()
@@ -102,6 +103,28 @@ def addresses_of(pid):
                 found.add(socket.inet_ntop(family, b"".join(words)))
     assert found, "it listens nowhere"
     return found
+
+
+@pytest.mark.skipif(
+    not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="the kernel lists no children"
+)
+def test_ctrl_c_ends_what_a_page_waits_for_and_says_nothing(tmp_path, make_train):
+    make_train(tmp_path / "run", steps=1)
+    with running(str(tmp_path)) as (process, address):
+        place, _, token = address.removeprefix("http://").partition("/?token=")
+        headers = {"cookie": f"opd-view-{place.rpartition(':')[2]}={token}"}
+        with closing(HTTPConnection(place, timeout=60)) as connection:
+            connection.request("GET", "/api/runs", headers=headers)
+            (run,) = json.loads(connection.getresponse().read())["runs"]
+            connection.request("GET", f"/api/runs/{run['id']}/plan", headers=headers)  # takes seconds
+            tasks = Path(f"/proc/{process.pid}/task")
+            while not (asked := [pid for one in tasks.iterdir() for pid in (one / "children").read_text().split()]):
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            assert json.loads(connection.getresponse().read())["plan"] is None
+        _, complaints = process.communicate(timeout=60)
+        assert (process.returncode, complaints) == (0, "")
+        assert [pid for pid in asked if Path(f"/proc/{pid}").exists()] == []
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):

@@ -6,15 +6,14 @@ those who ask, while the files that it was about stay as they were.
 
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock, Semaphore
 from typing import Any
 
+from opd.view.programs import INSTALL, run
 from opd.view.server.answers import Busy
 
-_SAID = "opd: "  # begins the line by which a command says no
 MOST_WAITING = 4  # requests, the one at work included; each holds a thread of the server
 WAITING = 2  # for each of them, that ask for the very same
 
@@ -30,8 +29,7 @@ class Said:
 class Programs:
     """The install's commands, at most one at work."""
 
-    def __init__(self, command: Sequence[str] = (sys.executable, "-P", "-m", "opd")) -> None:
-        # -P: an `opd` that lies in the working directory is not this install
+    def __init__(self, command: Sequence[str] = INSTALL) -> None:
         self._command = tuple(command)
         self._turn = Semaphore(1)
         self._waiting = 0
@@ -60,31 +58,27 @@ class Programs:
                 self._running.kill()
 
     def _asked(self, arguments: Sequence[str], *, limit_seconds: float, lines: bool) -> Said:
-        with self._lock:
-            if self._closed:
-                return Said(value=None, missing="the server ends")
-            child = self._running = subprocess.Popen(
-                [*self._command, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
+        if self._closed:
+            return Said(value=None, missing="the server ends")
         try:
-            out, complaints = child.communicate(timeout=limit_seconds)
+            ended = run([*self._command, *arguments], limit_seconds=limit_seconds, began=self._began)
         except subprocess.TimeoutExpired:
-            child.kill()
-            child.communicate()
             return Said(
                 value=None, missing=f"`opd {arguments[0]}` took more than {limit_seconds:.0f} s and was ended"
             )
         finally:
             with self._lock:
                 self._running = None
-        said = complaints.decode("utf-8", "replace").strip().rpartition("\n")[2].removeprefix(_SAID)
         try:
-            values = [json.loads(line) for line in out.splitlines()] if lines else json.loads(out)
-            if lines and child.returncode != 0:
+            values = [json.loads(line) for line in ended.out.splitlines()] if lines else json.loads(ended.out)
+            if lines and ended.code != 0:
                 raise ValueError("not all lines came")
         except (ValueError, RecursionError):
-            return Said(value=None, missing=said or f"`opd {arguments[0]}` ended with {child.returncode}, silently")
+            return Said(value=None, missing=ended.said or f"`opd {arguments[0]}` ended with {ended.code}, silently")
         return Said(value=values, missing=None)
+
+    def _began(self, child: subprocess.Popen[bytes]) -> None:
+        with self._lock:
+            self._running = child
+            if self._closed:  # meanwhile
+                child.kill()

@@ -58,7 +58,13 @@ def serve(
             timeout_graceful_shutdown=_ENDS_WITHIN_SECONDS,
             ws="none",
         )
-        uvicorn.Server(config).run(sockets=sockets)
+
+        class Server(uvicorn.Server):
+            async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+                programs.close()  # who waits for one is answered, and needs not be cut off
+                await super().shutdown(sockets)
+
+        Server(config).run(sockets=sockets)
 
 
 def listening(port: int) -> list[socket.socket]:
@@ -87,7 +93,7 @@ def shown_in_browser(address: str) -> Iterator[None]:
 
 
 def _bound(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    # TCP by name: only of a socket that says so does asyncio send an answer's last packet at once, and not after 40 ms
+    # TCP by name: only for a socket that says so does asyncio send the end of an answer at once, not after 40 ms
     one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
