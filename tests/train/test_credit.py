@@ -1,45 +1,16 @@
-"""Which tokens are learned from, and where a loop begins."""
+"""Which tokens are learned from."""
 
 from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from opd.records.rollouts import Prompt, Rollout, StopReason
-from opd.train.credit import FEWEST_ROUNDS, LONGEST_PERIOD, SHORTEST_LOOP, CreditSettings, repetition_onset
+from opd.train.credit import CreditSettings
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
 from opd.train.update import OptimizerSettings, Updater
 
 UNCLIPPED = OptimizerSettings(lr=1e-3, largest_gradient_norm=1e9)
-tokens = st.lists(st.integers(0, 3), max_size=60)
-
-
-def onset_by_definition(ids: list[int]) -> int | None:
-    """Every period and every beginning, looked at one by one."""
-    found = [
-        onset
-        for period in range(1, LONGEST_PERIOD + 1)
-        for onset in range(period, len(ids))
-        if len(ids) - onset >= max(SHORTEST_LOOP, FEWEST_ROUNDS * period)
-        and all(ids[i] == ids[i - period] for i in range(onset, len(ids)))
-    ]
-    return min(found, default=None)
-
-
-@given(tokens, st.lists(st.integers(0, 3), min_size=1, max_size=9), st.integers(0, 60))
-def test_a_loop_begins_where_the_definition_says(head: list[int], block: list[int], rounds: int) -> None:
-    ids = (head + block * rounds)[:120]
-    assert repetition_onset(ids) == onset_by_definition(ids)
-
-
-def test_a_block_said_again_and_again_is_found_behind_its_first_round() -> None:
-    thought, block = list(range(100, 140)), [1, 2, 3, 4, 5]
-    assert repetition_onset(thought + block * 20) == len(thought) + len(block)
-    assert repetition_onset(thought + block * 20 + [9]) is None  # it found a way out
-    assert repetition_onset(thought) is None
-    assert repetition_onset([]) is None
 
 
 def rollout(ids: tuple[int, ...], stop: StopReason) -> Rollout:

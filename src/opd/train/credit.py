@@ -5,18 +5,13 @@ unfinished answers, many of them loops. What is done about it is a setting; the 
 metrics whatever it is.
 """
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field
 
+from opd.records.repetition import repetition_onset
 from opd.records.rollouts import Rollout
 from opd.records.settings import Settings
-
-LONGEST_PERIOD = 64  # tokens; a longer block that comes again is a second thought, not a loop
-SHORTEST_LOOP = 32  # tokens that repeat what stood one period before
-FEWEST_ROUNDS = 3  # of the period, repeated
 
 
 class CreditSettings(Settings):
@@ -36,20 +31,3 @@ class CreditSettings(Settings):
         onset = repetition_onset(rollout.token_ids) if self.stop_at_repetition else None
         trained = len(rollout.token_ids) if onset is None else onset
         return (of_all,) * trained + (0.0,) * (len(rollout.token_ids) - trained)
-
-
-def repetition_onset(token_ids: Sequence[int]) -> int | None:
-    """Where the answer's end begins to repeat what stood one period before, or None.
-
-    A loop is an end of at least `SHORTEST_LOOP` tokens and `FEWEST_ROUNDS` periods in which every token equals
-    the one a period earlier, for a period of at most `LONGEST_PERIOD`. Of several periods the earliest onset
-    counts. The first round is not part of it: it was said once.
-    """
-    ids = np.asarray(token_ids)
-    onsets = []
-    for period in range(1, min(LONGEST_PERIOD, len(ids) - 1) + 1):
-        differs = np.flatnonzero(ids[period:] != ids[:-period])
-        onset = period if len(differs) == 0 else int(differs[-1]) + 1 + period
-        if len(ids) - onset >= max(SHORTEST_LOOP, FEWEST_ROUNDS * period):
-            onsets.append(onset)
-    return min(onsets, default=None)

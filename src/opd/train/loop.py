@@ -15,11 +15,11 @@ from statistics import fmean
 from opd.models.machine import peak_bytes
 from opd.records.files import append_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
+from opd.records.repetition import repetition_onset
 from opd.records.rollouts import Prompt, ScoredRollout
 from opd.train.alarms import edges
 from opd.train.archive import Archive
 from opd.train.clock import Phases, Progress
-from opd.train.credit import repetition_onset
 from opd.train.ranks.shares import shares
 from opd.train.ranks.stragglers import RankReport, own_seconds, spreads
 from opd.train.recipe import Parts, Recipe

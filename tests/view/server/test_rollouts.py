@@ -7,20 +7,16 @@ from array import array
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 
+from opd.records.repetition import repetition_onset
 from opd.records.rollout_table import read_table, table_path
 from opd.records.rollouts import Alternatives, StopReason
-from opd.train.credit import repetition_onset
 from opd.view.server.answers import Gone, Unreadable
 from opd.view.server.grades import Grades
-from opd.view.server.loops import loop_begins
 from opd.view.server.places import Place
 from opd.view.server.programs import Programs
 from opd.view.server.rollouts import Rollouts
@@ -210,23 +206,6 @@ def test_an_alternative_has_the_blank_that_it_would_have_within_a_text(kind, tex
     made.decoder = decoders.Metaspace() if kind == "Metaspace" else decoders.ByteLevel()
     assert _word(0, made) == text
     assert _word(5, made) == _word(-1, made).replace("-1", "5") == "⟨id 5 has no text⟩"
-
-
-NUMBERS = st.integers(0, 9)
-IDS = st.lists(st.integers(0, 3), max_size=400) | st.builds(
-    lambda start, block, times, end: start + block * times + end,
-    *(st.lists(NUMBERS, max_size=9), st.integers(1, 70).flatmap(lambda n: st.lists(NUMBERS, min_size=n, max_size=n))),
-    *(st.integers(1, 6) | st.integers(30, 60), st.lists(NUMBERS, max_size=2)),
-)
-
-
-@example(list(range(20)) * 3)  # two rounds of repetition are none, and three are one
-@example(list(range(20)) * 4)
-@example([1] * 32)
-@example([1] * 33)
-@given(IDS)
-def test_a_loop_is_one_here_exactly_where_it_is_one_to_a_training_run(ids):
-    assert loop_begins(np.asarray(ids, dtype=np.int32)) == repetition_onset(ids)
 
 
 def rewrite(run, change):

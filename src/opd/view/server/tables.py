@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from opd.records.repetition import repetition_onset
 from opd.view.server.answers import Unreadable
-from opd.view.server.loops import loop_begins
 from opd.view.server.places import Place
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _columns(table: "pa.Table", place: Place) -> Table:
         teacher=teacher,
         ends=first,
         others=_others(table, first),
-        loops=[loop_begins(ids[span]) for span in spans],
+        loops=[repetition_onset(ids[span]) for span in spans],
         worst=[_worst(np.abs(teacher[span] - student[span])) for span in spans],
     )
 
