@@ -99,3 +99,13 @@ def test_the_start_of_the_process_is_noted_before_anything_heavy_is_imported() -
     code = "import sys, opd.cli; print([name for name in ('torch', 'click', 'pydantic') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_rehearsal_is_made_when_asked_for_and_said(recipe: Path, tmp_path: Path, capsys) -> None:
+    said = {}
+    for name, flags in (("plain", []), ("rehearsed", ["--rehearse"]), ("not", ["--no-rehearse"])):
+        assert run(["train", str(recipe), "--out", str(tmp_path / name), *flags]) == 0
+        said[name] = capsys.readouterr()
+    lines = {name: one.out + one.err for name, one in said.items()}
+    assert "rehearsal: 2 steps of 4 tokens a rollout, the second in " in lines["rehearsed"]
+    assert "rehearsal: " not in lines["plain"] + lines["not"]

@@ -12,8 +12,8 @@ MOST_FLAGS = 3  # a verb; --help doesn't count
 MORE_FLAGS = {
     "opd score": 4,  # --out, --trained-on and --set each name something else; --json for a program that asks
     "opd data decontaminate": 4,  # a look without --out, and --json for a program that looks
-    "opd train": 5,  # --resume goes on with the run that is there; --log json for a program that follows
-    "opd plan": 4,  # --rehearse measures; --json for a program that decides
+    "opd train": 6,  # --resume goes on, --no-rehearse begins at once; --log json for a program that follows
+    "opd plan": 5,  # --rehearse measures, --ranks says of how many; --json for a program that decides
     "opd demo": 4,  # --no-attempt leaves out what takes five minutes
     "opd judge": 5,  # --judge names a file, --set works without one; --benchmark and --data lead to the questions
     "opd attempt new": 8,  # who attempts, for the record; where attempts and inputs lie; what the explorer may reach

@@ -103,7 +103,7 @@ def content(out: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize("sets", [(), ("lora.rank=2",), ("reward.weight=1", "student.dtype=bfloat16")])
 def test_a_run_after_a_rehearsal_is_the_run_without_one_bit_for_bit(make_recipe, tmp_path: Path, sets) -> None:
-    """Weights, optimizer, order of rows, noise, and the random numbers of the process; nothing of it is on the disk."""
+    """Weights, optimizer, order of rows, noise, and the random numbers of the process; the disk has nothing of it."""
     recipe = make_recipe(*sets, "budget.steps=3", "data.shuffle=true", "save.every=1", "save.keep=3")
     seen = {}
     for name in ("rehearsed", "at once"):

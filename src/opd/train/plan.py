@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import torch
+from pydantic import PositiveInt
 
 from opd.models.machine import device_meant, memory_bytes
 from opd.records.errors import AnswerIsNo, AskedWrongly
@@ -15,8 +16,12 @@ from opd.train.clock import SLACK
 from opd.train.lacks import missing_here
 from opd.train.memory import GIB, WIDTHS, Found, Part, load_of, memory_parts, peak, trained_parameters
 from opd.train.notes import Evaluations, all_notes, rehearsal_notes
+from opd.train.ranks.cost import NCCL_BYTES, Reduction, reduction_of
+from opd.train.ranks.ranks import BUCKET_BYTES
+from opd.train.ranks.sameness import too_many
+from opd.train.ranks.shares import most_prompts
 from opd.train.recipe import Recipe
-from opd.train.rehearsal import Rehearsal, rehearse
+from opd.train.rehearsal import Rehearsal, existing_parent, rehearse
 from opd.train.survey import Survey, survey_of
 
 TOKEN_BYTES = 12  # of a rollout's table: id, student's and teacher's log-probability; a packed one has 8 to 12
@@ -70,36 +75,52 @@ class Plan(Settings):
     """Of the longest prompt; `data.limit_prompt_tokens` where it could not be counted."""
     rollout_tokens: int | None
     """To sample in the whole run, at most."""
+    ranks: PositiveInt = 1
+    """Processes that make the run, a device each."""
     memory: Space
+    """Of each of them."""
     disk: Space
     rehearsal: Rehearsal | None
     forecast: Forecast | None
     """From the rehearsal."""
+    reduction: Reduction | None = None
+    """What the ranks send each other in a step; null for one, or where the student's size is not known."""
     notes: tuple[str, ...]
     lacks: tuple[str, ...]
     """Why it can't work here; empty when it can."""
 
 
-def make_plan(recipe: Recipe, *, out: Path, evaluations: Evaluations | None = None, rehearsed: bool = False) -> Plan:
-    """The plan of a run in the folder `out`, which need not be there.
+def make_plan(
+    recipe: Recipe,
+    *,
+    out: Path,
+    evaluations: Evaluations | None = None,
+    rehearsed: bool = False,
+    ranks: int = 1,
+) -> Plan:
+    """The plan of a run in the folder `out`, which need not be there, by so many processes.
 
     `evaluations` are the data and the prompt of each benchmark, by name. `rehearsed` asks for two real steps where
     nothing is lacking; their faults become part of the plan.
     """
-    place = next(parent for parent in (out, *out.absolute().parents) if parent.is_dir())
+    place = existing_parent(out)
     device = device_meant(recipe.machine.device)
     survey = survey_of(recipe)
     prompt_tokens = max((len(one.token_ids) for one in survey.prompts), default=recipe.data.limit_prompt_tokens)
     steps, rows_seen, tokens = _amounts(recipe, survey.rows)
-    memory = _memory_space(recipe, survey, device, prompt_tokens)
+    own = recipe_of_a_rank(recipe, ranks)
+    reduction = _reduction(recipe, survey.student, device, ranks)
+    memory = _memory_space(own, survey, device, prompt_tokens, reduction)
     disk = _disk_space(recipe, survey.student, place, steps=steps or recipe.budget.steps, prompt_tokens=prompt_tokens)
     missing = [*missing_here(recipe, survey.student, survey.teacher), *survey.faults, *_short(memory, disk, device)]
+    missing += too_many(ranks, prompts_per_step=recipe.rollouts.prompts_per_step)
     said = _said(recipe, survey, evaluations or {})
     rehearsal = forecast = None
     if rehearsed and not missing:
         try:
-            rehearsal = rehearse(recipe, place=place)
-            forecast = forecast_of(recipe, rehearsal, last_step=steps or recipe.budget.steps)
+            rehearsal = rehearse(own, place=place)
+            between = reduction.seconds if reduction else 0.0
+            forecast = forecast_of(recipe, rehearsal, last_step=steps or recipe.budget.steps, between=between)
             said += rehearsal_notes(recipe, rehearsal, steps=forecast.steps, rows=survey.rows or 1)
         except (AnswerIsNo, AskedWrongly) as error:
             missing.append(f"rehearsal: {error}")
@@ -113,18 +134,23 @@ def make_plan(recipe: Recipe, *, out: Path, evaluations: Evaluations | None = No
         sampler=survey.sampler,
         prompt_tokens=prompt_tokens,
         rollout_tokens=tokens,
+        ranks=ranks,
         memory=memory,
         disk=disk,
         rehearsal=rehearsal,
         forecast=forecast,
+        reduction=reduction,
         notes=tuple(said),
         lacks=tuple(missing),
     )
 
 
-def forecast_of(recipe: Recipe, rehearsal: Rehearsal, *, last_step: int) -> Forecast:
-    """The steps that the wall clock leaves, by the rule of `clock.Budget.cause`, and when the last one is saved."""
-    budget, step, save = recipe.budget, rehearsal.seconds, rehearsal.save_seconds
+def forecast_of(recipe: Recipe, rehearsal: Rehearsal, *, last_step: int, between: float = 0.0) -> Forecast:
+    """The steps that the wall clock leaves, by the rule of `clock.Budget.cause`, and when the last one is saved.
+
+    `between` are the seconds of a step that ranks take to add up their gradients: one that rehearses has no others.
+    """
+    budget, step, save = recipe.budget, rehearsal.seconds + between, rehearsal.save_seconds
     each = step + save / recipe.save.every
     steps = last_step
     if budget.max_wall_seconds is not None:
@@ -147,9 +173,29 @@ def _amounts(recipe: Recipe, rows: int | None) -> tuple[int | None, int | None, 
     return steps, min(rows, drawn), drawn * asked.per_prompt * asked.limit_tokens
 
 
-def _memory_space(recipe: Recipe, survey: Survey, device: str, prompt_tokens: int) -> Space:
+def recipe_of_a_rank(recipe: Recipe, ranks: int) -> Recipe:
+    """The recipe as if a rank were alone, with the most prompts of a step that one of so many gets."""
+    share = most_prompts(recipe.rollouts.prompts_per_step, ranks=ranks)
+    return recipe if ranks == 1 else recipe.changed([f"rollouts.prompts_per_step={share}"])
+
+
+def _reduction(recipe: Recipe, student: Found, device: str, ranks: int) -> Reduction | None:
+    if ranks == 1 or student.parameters is None:
+        return None
+    size = max(4, WIDTHS[recipe.student.dtype]) * trained_parameters(recipe, student)
+    return reduction_of(size, ranks=ranks, updates=recipe.optimizer.minibatches, device=device)
+
+
+def _memory_space(
+    recipe: Recipe, survey: Survey, device: str, prompt_tokens: int, reduction: Reduction | None
+) -> Space:
     load = load_of(recipe, prompt_tokens=prompt_tokens)
     parts = memory_parts(recipe, load, device=device, student=survey.student, teacher=survey.teacher)
+    if reduction is not None:
+        size = min(BUCKET_BYTES, reduction.gradient_bytes)
+        parts.append(Part(name="gradients on their way", bytes=size, phase="update"))
+    if reduction is not None and device == "cuda":
+        parts.append(Part(name="NCCL's buffers, assumed", bytes=NCCL_BYTES))
     there = device == "cpu" or torch.cuda.is_available()
     return Space(
         parts=tuple(parts),
