@@ -21,10 +21,11 @@ def too_many(ranks: int, *, prompts_per_step: int) -> list[str]:
     """Why so many ranks can't share a step; empty when they can."""
     if prompts_per_step >= ranks:
         return []
-    return [
-        f"rollouts.prompts_per_step = {prompts_per_step} is fewer than the {ranks} ranks, and a prompt's rollouts stay "
-        f"on one: start {prompts_per_step} at most, or raise it"
-    ]
+    fault = (
+        f"rollouts.prompts_per_step = {prompts_per_step} is fewer than the {ranks} ranks, and a prompt's rollouts "
+        f"stay on one: start {prompts_per_step} at most, or raise it"
+    )
+    return [fault]
 
 
 def check_same_inputs(recipe: Settings, *, data: str, origins: Settings, ranks: Ranks) -> None:
