@@ -13,12 +13,12 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from beside_vllm import with_vllm
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from opd.models.engine.persistent import fit
@@ -61,7 +61,7 @@ def main() -> None:
         "evaluation": lambda: evaluation(model, say, small=asked.scale < 1),
         "gap": lambda: gap(model, say),
         "transformers": lambda: plain_generate(model, say, small=asked.scale < 1),
-        "vllm": lambda: with_vllm(model, say),
+        "vllm": lambda: with_vllm(model, say, prompts=prompts, small=asked.scale < 1),
     }
     for section in asked.only.split(","):
         run[section]()
@@ -260,35 +260,13 @@ def plain_generate(model: LanguageModel, say: Callable[..., None], *, small: boo
     say("transformers", rows=8, context=context, ms_a_token=round(1e3 * seconds / 16, 2))
 
 
-def with_vllm(model: LanguageModel, say: Callable[..., None]) -> None:
-    """The same through vLLM with random weights, where it is installed."""
-    if find_spec("vllm") is None:
-        say("vllm", skipped="not installed")
-        return
-    import tempfile
-
-    from vllm import LLM, SamplingParams
-
-    with tempfile.TemporaryDirectory() as folder:
-        model.module.config.save_pretrained(folder)
-        engine = LLM(folder, load_format="dummy", skip_tokenizer_init=True, gpu_memory_utilization=0.5)
-        for rows, context in ((8, 1_000), (8, 6_000), (64, 1_000), (256, 1_000)):
-            asked = [{"prompt_token_ids": list(one.token_ids)} for one in prompts(rows, context, model.vocabulary)]
-
-            def generate(tokens: int, asked: list[dict[str, list[int]]] = asked) -> None:
-                settings = SamplingParams(temperature=1.0, max_tokens=tokens, ignore_eos=True, detokenize=False)
-                engine.generate(asked, settings, use_tqdm=False)
-
-            seconds = median_seconds(lambda: generate(160), times=1) - median_seconds(lambda: generate(32), times=1)
-            say("vllm", rows=rows, context=context, ms_a_token=round(1e3 * seconds / 128, 3))
-
-
 def print_table(lines: list[dict[str, Any]]) -> None:
     """Decode, a line each."""
     if lines:
         print(f"\n{'path':>10} {'rows':>5} {'context':>8} {'ms a token':>11} {'x floor':>8} {'tokens/s':>9}")
     for line in lines:
-        print(f"{line['path']:>10} {line['rows']:5} {line['context']:8} {line['ms_a_token']:11.3f} {line['times_floor']:8.2f} "
+        print(f"{line['path']:>10} {line['rows']:5} {line['context']:8} "
+              f"{line['ms_a_token']:11.3f} {line['times_floor']:8.2f} "
               f"{line['tokens_a_second']:9,}")  # fmt: skip
 
 

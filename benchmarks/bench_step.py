@@ -30,12 +30,15 @@ from opd.models.engine.persistent.steps import PersistentSteps
 from opd.models.engine.requests import Request
 from opd.models.engine.room import Room, Size
 from opd.models.engine.sampler import ways
+from opd.models.exact.model import exact_model
 from opd.models.interfaces import Sampling
 from opd.models.layers import compile_layers
 from opd.models.load import LanguageModel
+from opd.models.logprobs import token_logp
 from opd.models.machine import describe, synchronise
 from opd.models.packing import learn_packing
 from opd.models.plain import PlainScorer
+from opd.models.sequences import packed
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
 from opd.train.update import OptimizerSettings, Updater
@@ -43,7 +46,11 @@ from opd.train.update import OptimizerSettings, Updater
 GIB = 1 << 30
 REACHED_FLOPS = 5.3e14  # a second, of a forward pass with compiled layers; backward passes reached 0.9 of it
 REACHED_BYTES = 3.9e12  # a second, of one pass over the optimizer's memory
-DECODE_SECONDS = {"graphs": 1.35e-3, "persistent": 0.98e-3}  # a decode step of 8 rows without its cache
+DECODE_SECONDS = {
+    "graphs": 1.35e-3,
+    "persistent": 0.98e-3,
+    "exact": 0.98e-3,
+}  # a decode step of 8 rows without its cache
 CACHE_BYTES = 3.9e12  # a second
 SIGMA, WITHIN = 0.75, 0.6  # of log-lengths; the share of their variance that lies within a prompt
 
@@ -150,6 +157,9 @@ def main() -> None:
     measure_parts(report, shape, student, scorer, updater, rollouts)
     for path in ("graphs",) if fit.misfit(student) else ("graphs", "persistent"):
         measure_step(report, shape, student, scorer, updater, path)
+    if not fit.misfit(student):
+        del updater
+        measure_exact(report, shape, exact_model(student), scorer, limits)
     report.table()
 
 
@@ -246,6 +256,24 @@ def measure_step(
     )
 
 
+def measure_exact(
+    report: Report, shape: Shape, student: LanguageModel, scorer: PlainScorer, limits: dict[str, int]
+) -> None:
+    """The step with an exact student; then how far sampler and trainer are apart over more than 100,000 tokens."""
+    updater = Updater(student, K1PolicyGradient(), OptimizerSettings(lr=1e-6, weight_decay=0.01), **limits)
+    measure_step(report, shape, student, scorer, updater, "exact")
+    engine, numbers = engine_of(shape, student, "exact"), random.Random(5)
+    rollouts = sample(engine, shape, [numbers.randint(2, shape.largest_tokens) for _ in range(32)])
+    apart, tokens = 0.0, 0
+    with torch.no_grad():
+        for first in range(0, len(rollouts), 3):
+            some = rollouts[first : first + 3]
+            trainers = token_logp(student, packed(some, device=student.device), chunk_tokens=shape.chunk_tokens)
+            own = torch.tensor([logp for one in some for logp in one.logp], device=trainers.device)
+            apart, tokens = max(apart, float((trainers - own).abs().max())), tokens + len(own)
+    report.add("sampler and trainer, exact", tokens=tokens, largest_difference=apart)
+
+
 def one_step(
     shape: Shape, engine: Engine, scorer: PlainScorer, updater: Updater, lengths: list[int]
 ) -> dict[str, float]:
@@ -275,8 +303,9 @@ def engine_of(shape: Shape, student: LanguageModel, path: str) -> Engine:
         in_order=False,
     )
     room = Room.of(student, Sampling(limit_tokens=shape.largest_tokens), size)
-    kernel = PersistentSteps(room) if path == "persistent" else None
-    return Engine(room, *ways(room), chunk_tokens=2_048, stop_ids=frozenset(), persistent=kernel)
+    kernel = None if path == "graphs" else PersistentSteps(room)
+    found = ways(room, exact=path == "exact")
+    return Engine(room, *found, chunk_tokens=2_048, stop_ids=frozenset(), persistent=kernel)
 
 
 def sample(engine: Engine, shape: Shape, lengths: list[int]) -> list[Rollout]:

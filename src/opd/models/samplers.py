@@ -17,7 +17,8 @@ from opd.models.vllm.server import misfit as vllm_misfit
 from opd.records.errors import AskedWrongly
 
 ENGINE = "engine"
-EngineChoice = Literal["auto", "engine", "plain", "vllm"]
+OURS = {"auto": None, "engine": None, "persistent": True, "graphs": False}  # whether the persistent kernel has to run
+EngineChoice = Literal["auto", "engine", "persistent", "graphs", "plain", "vllm"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,9 @@ class Chosen:
     """A sampler, and which it is."""
 
     sampler: Sampler
-    said: str  # `engine`, `vllm` with its version, or `plain` with the reason where it was not asked for
+    said: (
+        str  # `engine` with its path, `vllm` with its version, or `plain` with the reason where it was not asked for
+    )
     differs: bool = False  # whether its log-probabilities lie further from the trainer's than float32 rounds
 
 
@@ -50,12 +53,14 @@ def choose_sampler(
             prompt_tokens = model.context_tokens - sampling.limit_tokens
         served = VllmSampler(model, sampling, prompt_tokens=prompt_tokens, largest_batch=largest_batch, sleeps=sleeps)
         return Chosen(sampler=served, said=f"{said} {vllm_version()}", differs=True)
-    sampler = EngineSampler if said == ENGINE else PlainSampler
-    return Chosen(sampler=sampler(model, sampling, largest_batch=largest_batch), said=said, differs=narrow)
+    if said == ENGINE:
+        own = EngineSampler(model, sampling, largest_batch=largest_batch, persistent=OURS[engine])
+        return Chosen(sampler=own, said=own.said, differs=narrow and not model.exact)
+    return Chosen(sampler=PlainSampler(model, sampling, largest_batch=largest_batch), said=said, differs=narrow)
 
 
 def sampler_meant(module: Any, *, engine: EngineChoice) -> str:
-    """Which sampler transformers' model gets, as `Chosen.said` without a version; its weights need not be there.
+    """Which sampler transformers' model gets, as `Chosen.said` begins; its weights need not be there.
 
     Raises `AskedWrongly` as `choose_sampler` does, as far as the model's build shows.
     """
@@ -66,7 +71,7 @@ def sampler_meant(module: Any, *, engine: EngineChoice) -> str:
     reason = None if engine == "plain" else misfit(module)
     if engine != "plain" and reason is None:
         return ENGINE
-    if engine == ENGINE:
+    if engine in OURS and engine != "auto":
         raise AskedWrongly(f'the engine can\'t run this model: {reason}; set machine.engine = "auto"')
     if fault := plain_misfit(module):
         raise AskedWrongly(f"opd can't sample from {module.config.model_type}: {fault}")

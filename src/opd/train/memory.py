@@ -19,7 +19,8 @@ from typing import Any, Literal
 from pydantic import NonNegativeInt
 
 from opd.models.adapters import LoraSettings
-from opd.models.engine.sampler import PAGE_TOKENS
+from opd.models.engine.persistent import fit
+from opd.models.engine.persistent.steps import weight_bytes
 from opd.models.load import find_model
 from opd.models.vllm.memory import BLOCK_TOKENS, WORKSPACE_BYTES
 from opd.models.vllm.scorer import ROWS as SCORED_ROWS
@@ -134,6 +135,9 @@ def memory_parts(recipe: Recipe, load: Load, *, device: str, student: Found, tea
         else:
             keeps = device == "cuda" and recipe.machine.engine != "plain"
             parts += _sampling(student.shape, load, width=width, keeps=keeps)
+            if keeps and recipe.machine.engine != "graphs" and _persistent(recipe.student, student.shape):
+                copied = weight_bytes(layers=student.shape.layers, vocabulary=student.shape.rows)
+                parts.append(Part(name="persistent kernel's weights", bytes=copied))
         parts += _updating(recipe, student.shape, load, matrices=matrices, device=device)
     if teacher.shape is not None and recipe.machine.scorer == "plain":
         parts += _scoring(teacher.shape, load, width=teacher_width)
@@ -228,11 +232,17 @@ def _trained(dtype: str, parameters: int, trained: int) -> list[Part]:
     return parts
 
 
+def _persistent(settings: ModelSettings, shape: Shape) -> bool:
+    """Whether the persistent kernel may run the model; on what card is not known here."""
+    own = (shape.hidden, shape.inner, shape.heads, shape.kv_heads, shape.head_size)
+    return settings.dtype == "bfloat16" and own == tuple(fit.MADE_FOR.values())
+
+
 def _sampling(shape: Shape, load: Load, *, width: int, keeps: bool) -> list[Part]:
     """The engine keeps its cache, in whole pages; in the plain sampler's a layer is copied when it grows."""
     tokens, layers = load.sequence_tokens, shape.layers + 1
     if keeps:
-        tokens, layers = -(-tokens // PAGE_TOKENS) * PAGE_TOKENS, shape.layers
+        tokens, layers = -(-tokens // fit.PAGE_TOKENS) * fit.PAGE_TOKENS, shape.layers
     of_layer = load.sampled_at_once * tokens * 2 * shape.kv_heads * shape.head_size * width
     return [
         Part(name="KV cache", bytes=layers * of_layer, phase="always" if keeps else "sample"),

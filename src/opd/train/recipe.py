@@ -22,6 +22,7 @@ from pydantic import (
 
 from opd.models.adapters import LoraSettings, attach
 from opd.models.chat import check_fits, check_template
+from opd.models.exact.model import exact_model
 from opd.models.interfaces import Sampler, Sampling, Scorer
 from opd.models.layers import compile_layers, recompute_layers
 from opd.models.load import LanguageModel, find_model, load_model
@@ -158,7 +159,11 @@ class MachineSettings(Settings):
     """Tokens whose logits exist at once."""
     engine: EngineChoice = "auto"
     """What samples: `engine`, `plain` (transformers' own forward, slow), `vllm` (a copy of the weights, sent anew for
-    every step), or `auto`: the engine where it fits."""
+    every step), or `auto`: the engine where it fits. On a GPU the engine steps by `graphs`, and up to 8 sequences by
+    the `persistent` kernel where that fits; either can be asked for by name."""
+    exact: bool = False
+    """The student's log-probabilities are the sampler's to the last bit: an exact forward pass, where the persistent
+    kernel fits."""
     scorer: ScorerChoice = "plain"
     """What scores with the teacher: `plain`, or `vllm`, whose copy is then the only one on the GPU."""
     vllm_sleeps: bool = False
@@ -238,6 +243,23 @@ class Recipe(Settings):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _within_exact(self) -> Self:
+        if not self.machine.exact:
+            return self
+        faults = {
+            f'machine.engine = "{self.machine.engine}"': self.machine.engine in {"plain", "vllm", "graphs"},
+            "rollouts.top_p or top_k": not self.rollouts.sampling.full_support,
+            f'student.dtype = "{self.student.dtype}"': self.student.dtype != "bfloat16",
+            "lora": self.lora is not None,
+        }
+        if wrong := [name for name, at_fault in faults.items() if at_fault]:
+            raise AskedWrongly(
+                f"machine.exact with {', '.join(wrong)}: exact are the persistent kernel's samples from all of a "
+                "bfloat16 student's distribution, of whole weights; change that, or set machine.exact = false"
+            )
+        return self
+
     @property
     def order_seed(self) -> int | None:
         """The seed of the order of rows; None for that of the file."""
@@ -288,7 +310,7 @@ def build(
         raise AskedWrongly(fault)
     if recipe.lora is not None:
         attach(student.module, recipe.lora, seed=recipe.seed)
-    _shape_layers(recipe.machine, student, teacher)
+    student = _shape_layers(recipe.machine, student, teacher)
     if ranks.count > 1 and "vllm" in (recipe.machine.engine, recipe.machine.scorer):
         raise AskedWrongly(f"vLLM runs in one process here, and the run has {ranks.count} ranks; leave it out")
     rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None)
@@ -362,12 +384,17 @@ def _updater(
     )
 
 
-def _shape_layers(machine: MachineSettings, student: LanguageModel, teacher: LanguageModel) -> None:
+def _shape_layers(machine: MachineSettings, student: LanguageModel, teacher: LanguageModel) -> LanguageModel:
+    """The student, whose layers and the teacher's are run as the recipe says."""
     if machine.compile:
-        compile_layers(student.module)
         compile_layers(teacher.module)
+    if machine.exact:
+        student = exact_model(student)
+    elif machine.compile:
+        compile_layers(student.module)
     if machine.recompute_layers:
         recompute_layers(student.module)
+    return student
 
 
 def _load(settings: ModelSettings, device: str) -> LanguageModel:

@@ -19,7 +19,7 @@ import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,8 @@ class Server:
     """vLLM with the weights of `model`, started when it is first used.
 
     `sleeps`: `rest` gives its memory back. `shares_prefixes`: keys and values of a prompt are computed once for all
-    of its rollouts. `library` is the module `vllm`. Raises `AskedWrongly` for a model that is a misfit.
+    of its rollouts. `compilation` is vLLM's own setting. `library` is the module `vllm`. Raises `AskedWrongly` for a
+    model that is a misfit.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Server:
         *,
         sleeps: bool = False,
         shares_prefixes: bool = True,
+        compilation: Mapping[str, Any] = GRAPHS,
         library: Any = None,
     ) -> None:
         if reason := misfit(model.module):
@@ -66,6 +68,7 @@ class Server:
         self._model = model
         self._sleeps = sleeps
         self._shares_prefixes = shares_prefixes
+        self._compilation = dict(compilation)
         self._llm: Any = None
         self._stop: Callable[[], object] = lambda: None  # what ends it, when nobody has this server any more
         self._fresh = False
@@ -147,7 +150,7 @@ class Server:
             "block_size": BLOCK_TOKENS,
             "logprobs_mode": "processed_logprobs",
             "enable_sleep_mode": self._sleeps,
-            "compilation_config": GRAPHS,
+            "compilation_config": self._compilation,
             **memory_arguments(self._model.module, self.size),
         }
         try:

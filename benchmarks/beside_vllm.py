@@ -1,0 +1,171 @@
+"""vLLM beside the engine, for `bench_engine.py`: decode at its best, and sampler and scorer as opd uses them.
+
+Every figure is a JSON line. `vllm_decode` is plain generation without seeds and log-probabilities, first with CUDA
+graphs alone, as opd starts it, then compiled, which is vLLM at its best; `seeded` is as opd asks for rollouts.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from opd.models.interfaces import Sampling
+from opd.models.load import LanguageModel
+from opd.models.plain import PlainScorer
+from opd.models.vllm.library import find_vllm, vllm_version
+from opd.models.vllm.memory import Size
+from opd.models.vllm.sampler import VllmSampler
+from opd.models.vllm.scorer import VllmScorer
+from opd.models.vllm.server import GRAPHS, Server
+from opd.records.errors import AskedWrongly
+from opd.records.rollouts import Prompt, Rollout
+
+Say = Callable[..., None]
+MakePrompts = Callable[[int, int, int], list[Prompt]]
+SHAPES = ((8, 1_000), (8, 6_000), (64, 1_000), (256, 1_000))  # sequences, tokens of a prompt
+SHORT, LONG = 32, 160  # new tokens; their difference is decode alone
+
+
+def with_vllm(model: LanguageModel, say: Say, *, prompts: MakePrompts, small: bool) -> None:
+    """Its figures, or why there are none."""
+    try:
+        library = find_vllm()
+        version = vllm_version()
+    except AskedWrongly as error:
+        say("vllm", skipped=str(error))
+        return
+    say("vllm", version=version)
+    for name, compilation in (("graphs", GRAPHS), ("compiled", {})):
+        decode(model, library, say, prompts=prompts, name=name, compilation=compilation, small=small)
+    rollouts = sampler(model, say, prompts=prompts, library=library, small=small)
+    scorer(model, rollouts, say, library=library)
+
+
+def decode(
+    model: LanguageModel,
+    library: Any,
+    say: Say,
+    *,
+    prompts: MakePrompts,
+    name: str,
+    compilation: dict[str, Any],
+    small: bool,
+) -> None:
+    """Milliseconds a token: the difference of two lengths, after both were run once."""
+    shapes = ((4, 16),) if small else SHAPES
+    size = Size(rows=max(rows for rows, _ in shapes), sequence_tokens=max(tokens for _, tokens in shapes) + LONG)
+    server = Server(model, size, compilation=compilation, library=library)
+    took, _ = timed(lambda: server.generate([[1, 2, 3]], [library.SamplingParams(max_tokens=1)]))
+    say("vllm_start", path=name, seconds=round(took, 1))
+    for rows, context in shapes:
+        ids = [one.token_ids for one in prompts(rows, context, model.vocabulary)]
+        for seeded in (False, True) if name == "graphs" else (False,):
+            seconds = {}
+            for tokens in (SHORT, LONG):
+                settings = [_settings(library, tokens, seed if seeded else None) for seed in range(rows)]
+                for _ in range(2):  # the first compiles and fills the prefix cache
+                    seconds[tokens], _ = timed(lambda ids=ids, settings=settings: server.generate(ids, settings))
+            milliseconds = 1e3 * (seconds[LONG] - seconds[SHORT]) / (LONG - SHORT)
+            say(
+                "vllm_decode",
+                path=name,
+                seeded=seeded,
+                rows=rows,
+                context=context,
+                ms_a_token=round(milliseconds, 3),
+                tokens_a_second=round(1e3 * rows / milliseconds),
+            )
+    server.close()
+
+
+def sampler(model: LanguageModel, say: Say, *, prompts: MakePrompts, library: Any, small: bool) -> list[Rollout]:
+    """Rollouts as a run has them; how far their log-probabilities lie from transformers'; what an update costs."""
+    count, context, limit = (2, 16, 8) if small else (64, 512, 1_024)
+    served = VllmSampler(
+        model,
+        Sampling(limit_tokens=limit),
+        prompt_tokens=context,
+        largest_batch=256,
+        sleeps=True,
+        library=library,
+    )
+    asked = prompts(count, context, model.vocabulary)
+    served.sample(asked, seeds=[0, 1, 2, 3])
+    took, rollouts = timed(lambda: served.sample(asked, seeds=[4, 5, 6, 7]))
+    drawn = sum(len(one.token_ids) for one in rollouts)
+    # it slept, so this has waking, sending the weights, the canary and falling asleep in it
+    refresh, _ = timed(lambda: served.sample(asked[:1], seeds=[0]))
+    served.close()
+    say(
+        "vllm_evaluation",
+        concurrent=4 * count,
+        prompt_tokens=context,
+        limit_tokens=limit,
+        seconds=round(took, 3),
+        tokens_a_second=round(drawn / took),
+        one_rollout_after_sleep_seconds=round(refresh, 3),
+    )
+    some = rollouts[:8]
+    plain = PlainScorer(model).score(some)
+    gap = [
+        b - a
+        for one, right in zip(some, plain, strict=True)
+        for a, b in zip(one.logp, right.teacher_logp, strict=True)
+    ]
+    say("vllm_gap", **_gap(gap))
+    return some
+
+
+def scorer(model: LanguageModel, rollouts: Sequence[Rollout], say: Say, *, library: Any) -> None:
+    """Scores of eight sequences of 3,500 tokens, or of what there is; how far from transformers' they lie."""
+    repeated = [_lengthened(one, 3_500 if len(one.token_ids) > 100 else len(one.token_ids)) for one in rollouts]
+    longest = max(len(one.prompt.token_ids) + len(one.token_ids) for one in repeated)
+    served = VllmScorer(model, sequence_tokens=longest, library=library)
+    served.score(repeated[:1])
+    took, scored = timed(lambda: served.score(repeated))
+    served.close()
+    plain_took, plain = timed(lambda: PlainScorer(model).score(repeated))
+    gap = [
+        b - a
+        for one, right in zip(scored, plain, strict=True)
+        for a, b in zip(one.teacher_logp, right.teacher_logp, strict=True)
+    ]
+    tokens = sum(len(one.prompt.token_ids) + len(one.token_ids) for one in repeated)
+    say("vllm_score", tokens=tokens, seconds=round(took, 3), plain_seconds=round(plain_took, 3), **_gap(gap))
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds, and what came back."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    found = work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start, found
+
+
+def _settings(library: Any, tokens: int, seed: int | None) -> Any:
+    asked = {} if seed is None else {"seed": seed, "logprobs": 0, "flat_logprobs": True}
+    return library.SamplingParams(temperature=1.0, max_tokens=tokens, ignore_eos=True, detokenize=False, **asked)
+
+
+def _gap(gap: Sequence[float]) -> dict[str, float]:
+    """Of trainer - sampler, nats: mean and largest size, and k3."""
+    return {
+        "gap_mean": sum(map(abs, gap)) / len(gap),
+        "gap_largest": max(map(abs, gap)),
+        "gap_k3": sum(math.expm1(one) - one for one in gap) / len(gap),
+    }
+
+
+def _lengthened(rollout: Rollout, tokens: int) -> Rollout:
+    """The rollout's own tokens again and again, up to this length with the prompt."""
+    wanted = max(1, tokens - len(rollout.prompt.token_ids))
+    times = -(-wanted // len(rollout.token_ids))
+    ids = (rollout.token_ids * times)[:wanted]
+    return Rollout(
+        prompt=rollout.prompt, sample=rollout.sample, token_ids=ids, logp=(0.0,) * len(ids), stop=rollout.stop
+    )
