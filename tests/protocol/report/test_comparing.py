@@ -5,7 +5,8 @@ from itertools import combinations
 import pytest
 from tests.protocol.report.conftest import by_click
 
-from opd.protocol.report.comparing import ALL_PAIRS, Side, by_program, compared
+from opd.protocol.comparison import by_program
+from opd.protocol.report.comparing import ALL_PAIRS, Side, compared
 from opd.protocol.report.sources import Sources
 from opd.protocol.report.trainings import Match
 from opd.records.errors import AnswerIsNo

@@ -7,26 +7,20 @@ computed here.
 A proxy and a final are never in one family: they are measured by different protocols, and don't compare.
 """
 
-import json
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from opd.protocol.install import program
+from opd.protocol.comparison import by_program
 from opd.protocol.report.sources import Fact, Sources
 from opd.protocol.report.trainings import Match
-from opd.protocol.words import one_line
-from opd.records.errors import AnswerIsNo
 from opd.records.files import write_json
 from opd.records.reports import COMPARISONS
 from opd.records.scores import Comparison
 from opd.records.settings import validated
 
 ALL_PAIRS = 6  # so many measurements are all compared with each other; of more, each with the anchors
-_LIMIT_SECONDS = 900.0
-_SAID = 400
 
 Of = Literal["proxy", "final"]
 Compare = Callable[[Path, Sequence[str]], object]
@@ -89,21 +83,6 @@ class Compared:
     def of(self, kind: Of) -> tuple[Pair, ...]:
         """Those of proxies, or of finals."""
         return tuple(pair for pair in self.pairs if pair.of == kind)
-
-
-def by_program(attempt: Path, folders: Sequence[str]) -> object:
-    """What `opd compare FOLDERS --json` of the install says; raises `AnswerIsNo` where it says nothing."""
-    command = program("compare", *folders, "--json")
-    try:
-        ran = subprocess.run(
-            command, cwd=attempt, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise AnswerIsNo(f"`opd compare` of {', '.join(folders)} took more than {_LIMIT_SECONDS:.0f} s") from None
-    if ran.returncode != 0:
-        said = ran.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
-        raise AnswerIsNo(f"`opd compare` of {', '.join(folders)} failed: {one_line(said, most=_SAID)}")
-    return json.loads(ran.stdout)
 
 
 def compared(

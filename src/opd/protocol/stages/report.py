@@ -21,8 +21,9 @@ from opd.protocol.attempts.state import status
 from opd.protocol.attempts.tries import Try, a_try
 from opd.protocol.attempts.verify import Verification, verify
 from opd.protocol.clock import now
+from opd.protocol.comparison import by_program
 from opd.protocol.report.book import Book
-from opd.protocol.report.comparing import Compare, Compared, Of, Side, by_program, compared
+from opd.protocol.report.comparing import Compare, Compared, Of, Side, compared
 from opd.protocol.report.drawing import drawn
 from opd.protocol.report.pages import PDF, make_page, make_pdf
 from opd.protocol.report.pen import Pen
