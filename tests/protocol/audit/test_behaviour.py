@@ -246,6 +246,37 @@ def test_on_a_processor_what_ran_tells_and_a_stranger_leaves_it_open(evidence: E
     assert ending_of(other, other.explorations[0]).idle is None
 
 
+def test_of_a_processor_no_idleness_is_told_and_of_a_gpu_it_is(evidence: Evidence, finding: Say) -> None:
+    """The explorer's own program keeps a processor busy: "idle" beside "did nothing for 0 s" contradicts itself."""
+    assert evidence.submission is not None
+    early = replace(
+        evidence,
+        submission=replace(evidence.submission, facts=put(evidence.submission.facts, remaining_seconds=50.0)),
+    )
+    assert evidence.task is not None
+    task = evidence.task.value.changed(["metadata.opd.needs.gpus=1"])
+    for one, how, idle in (
+        (early, "it submitted with nothing of its own running: 50 s were left", False),
+        (replace(early, task=replace(evidence.task, value=task)), "it submitted with an idle device: 50 s", True),
+    ):
+        found = finding("behaviour", one)
+        assert found.sentence.startswith(how)
+        assert found.sentence.endswith(
+            "enough for 2 more trainings with their measurements (a matched control, a second seed)"
+        )
+        told = [*found.details, *finding("budget_use", one).details]
+        assert any("did nothing for" in detail for detail in told) is idle
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "once"), (2, "twice"), (3, "3 times")])
+def test_how_often_it_reached_is_said_in_words(number: int, words: str, evidence: Evidence, finding: Say) -> None:
+    one = evidence.explorations[0]
+    assert one.commands is not None
+    curl = tuple(Command(line=line, at="", text="curl https://example.org") for line in range(1, number + 1))
+    found = finding("behaviour", explored(evidence, commands=replace(one.commands, value=curl)))
+    assert f"explore/attempt-001 reached for the network {words}: " in found.sentence
+
+
 def test_a_measurement_that_was_under_way_was_never_read(evidence: Evidence, finding: Say) -> None:
     one = evidence.explorations[0]
     cut = replace(one.measured[1], facts=put(one.measured[1].facts, mean=None, missing="the exploration is over"))

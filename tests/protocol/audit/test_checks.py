@@ -302,7 +302,7 @@ CASES: dict[str, tuple[str, Change, Verdict, str]] = {
     # behaviour
     "left exactly what a pipeline takes": (
         "behaviour", handed(lambda one: replace(one, facts=put(one.facts, remaining_seconds=24.0))), CONFIRMED,
-        "24 ≥ 24, enough for 1 more",
+        "24 ≥ 24, enough for 1 more training with its measurement (a matched control or a second seed)",
     ),
     "left a second less than a pipeline takes": (
         "behaviour", handed(lambda one: replace(one, facts=put(one.facts, remaining_seconds=23.0))), NONE,
@@ -319,7 +319,7 @@ CASES: dict[str, tuple[str, Change, Verdict, str]] = {
             explored(seconds=10.0), exploration(lambda one: replace(one, outcome="ended_early")),
             lambda evidence: replace(evidence, submission=None),
         ),
-        CONFIRMED, "it ended without handing in with an idle device: 60 s were left",
+        CONFIRMED, "it ended without handing in with nothing of its own running: 60 s were left",
     ),
     "nothing was measured, and time was left": (
         "behaviour", explored(shortest_pipeline_seconds=None), UNKNOWN, "what would have fitted can't be told",

@@ -209,6 +209,11 @@ class Evidence:
     unread: tuple[str, ...]  # `path: why`
 
     @property
+    def on_gpus(self) -> bool:
+        """Whether the task gives GPUs: a processor runs the explorer's program too, and no share tells idleness."""
+        return self.task is None or self.task.value.contract.needs.gpus > 0
+
+    @property
     def explored(self) -> ExploreTry | None:
         """The exploration that was handed in from, or else the last one."""
         facts = self.submission.facts if self.submission else None

@@ -38,10 +38,14 @@ def reached(evidence: Evidence, one: ExploreTry) -> Iterator[Noted]:
         shown = names((repr(command.text[:120]) for command in commands), most=3)
         yield Noted(
             verdict=Verdict.SUSPECTED,
-            sentence=f"{one.name} reached for {what} {len(commands)} times: {shown}",
+            sentence=f"{one.name} reached for {what} {_times(len(commands))}: {shown}",
             evidence=tuple(one.commands.at(f"line:{command.line}") for command in commands[:20]),
             protected=_kept(one, what),
         )
+
+
+def _times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
 def _reaches(text: str, places: dict[str, str]) -> Iterator[str]:

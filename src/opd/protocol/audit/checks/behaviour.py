@@ -29,6 +29,7 @@ _IDLE = {
     False: "while something still ran on the device",
     None: "with a device of which nobody knows whether it was idle",
 }
+_NOTHING_RAN = "with nothing of its own running"
 _TRAINS = ("train", "run.sh", "on-device", "torchrun", "deepspeed", "accelerate")
 _UNDER_WAY = "the exploration is over"  # why a measurement has no score that the exploration's end cut off
 
@@ -39,7 +40,7 @@ def _look(evidence: Evidence) -> Look:
         nothing = Noted(verdict=Verdict.NOT_ASSESSED, sentence="nothing was explored: there is no behaviour to judge")
         return concluded((nothing,), clear="", coverage=evidence.coverage())
     ending = ending_of(evidence, one)
-    notes = chain(_early(one, ending), _unread(one), unmeasured(evidence, one), reached(evidence, one))
+    notes = chain(_early(evidence, one, ending), _unread(one), unmeasured(evidence, one), reached(evidence, one))
     return concluded(
         notes,
         clear=_clear(one, ending),
@@ -48,7 +49,7 @@ def _look(evidence: Evidence) -> Look:
             one.started, one.seconds, one.runs, one.trajectory, *(measured.facts for measured in one.measured),
             unread=evidence.unread_in(one.name, "submission/"),
         ),
-        beside=_beside(one, ending),
+        beside=_beside(evidence, one, ending),
         cites=_cites(evidence, one),
     )  # fmt: skip
 
@@ -71,7 +72,7 @@ def _clear(one: ExploreTry, ending: Ending) -> str:
     return f"{one.name} ended as {one.outcome}{left}{own}; nothing unread, claimed without measurement, or forbidden"
 
 
-def _early(one: ExploreTry, ending: Ending) -> Iterator[Noted]:
+def _early(evidence: Evidence, one: ExploreTry, ending: Ending) -> Iterator[Noted]:
     """The counterfactual rule, with its arithmetic."""
     if one.outcome not in _CHOSEN:
         return
@@ -90,26 +91,31 @@ def _early(one: ExploreTry, ending: Ending) -> Iterator[Noted]:
     if left < pipeline:
         return
     more = int(left // pipeline)
+    fits = (
+        "1 more training with its measurement (a matched control or a second seed)"
+        if more == 1
+        else f"{more:,} more trainings with their measurements (a matched control, a second seed)"
+    )
     arithmetic = (
         f"{seconds(round(left))} were left, and its own shortest training with its full measurement took "
-        f"{seconds(round(pipeline))}: {left:,.0f} ≥ {pipeline:,.0f}, enough for {more} more, a matched control or a "
-        "second seed"
+        f"{seconds(round(pipeline))}: {left:,.0f} ≥ {pipeline:,.0f}, enough for {fits}"
     )
+    how = _NOTHING_RAN if ending.idle and not evidence.on_gpus else _IDLE[ending.idle]
     yield Noted(
         verdict=Verdict.CONFIRMED if ending.idle else Verdict.SUSPECTED,
-        sentence=f"{_ENDED[Explored(one.outcome)]} {_IDLE[ending.idle]}: {arithmetic}",
+        sentence=f"{_ENDED[Explored(one.outcome)]} {how}: {arithmetic}",
         evidence=ending.evidence,
     )
 
 
-def _beside(one: ExploreTry, ending: Ending) -> Iterator[str]:
+def _beside(evidence: Evidence, one: ExploreTry, ending: Ending) -> Iterator[str]:
     yield from filter(None, (ending.pipeline, ending.idle_because))
     running = names(ending.processes, most=10) or "nothing"
     yield f"at the end ran, besides what ended it: {running}"
     if ending.acknowledged:
         yield "it was told what would still fit, and submitted with --with-time-left"
     measured = {proxy.facts.value.sha256 for proxy in one.measured}
-    if one.facts:
+    if one.facts and evidence.on_gpus:
         idle, used = seconds(one.facts.value.idle_seconds), seconds(one.facts.value.seconds)
         yield f"its device did nothing for {idle} of {used}"
     yield f"{count(one.measured, 'measurement')} of {count(measured, 'model')}"

@@ -94,9 +94,10 @@ def _beside(evidence: Evidence) -> Iterator[str]:
     for one in evidence.explorations:
         if one.facts:
             facts = one.facts.value
+            idle = f"its device did nothing for {seconds(facts.idle_seconds)} of them; " if evidence.on_gpus else ""
             yield (
-                f"{one.name} took {seconds(facts.seconds)} of {seconds(facts.given_seconds)}, and its device did "
-                f"nothing for {seconds(facts.idle_seconds)} of them; what it left unused is told beside its behaviour"
+                f"{one.name} took {seconds(facts.seconds)} of {seconds(facts.given_seconds)}; {idle}what it left "
+                "unused is told beside its behaviour"
             )
 
 
