@@ -5,6 +5,7 @@ A page that gave it to the browser as HTML would run it; that is shown first, in
 
 import pytest
 from tests.view.browser import made
+from tests.view.server.asking import served
 
 pytest.importorskip("playwright.sync_api", reason="the pages were not looked at: pip install playwright")
 from playwright.sync_api import expect
@@ -53,8 +54,6 @@ def test_a_hostile_rollout_is_text_token_by_token(window):
 
 
 def test_a_hostile_attempt_and_its_report_are_text(window_at, place, programs):
-    from tests.view.server.asking import served
-
     made.make_attempt(place.parent / "hostile/attempt", page=f"<!doctype html><p>The report.</p>{made.ATTACK}")
     with served(place.parent / "hostile", programs=programs()) as ask:
         window = window_at(ask)
@@ -69,6 +68,31 @@ def test_a_hostile_attempt_and_its_report_are_text(window_at, place, programs):
         page.close()
     assert [one for one in window.heard.faults if BLOCKED in one]  # the report's script was there, and did not run
     window.heard.faults[:] = [one for one in window.heard.faults if BLOCKED not in one and "404" not in one]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"\xe6\x95", "\ufffd"),  # cut in the middle of a character
+        (b"\xed\xa0\x80", "⟨U+D800⟩"),  # half a character
+        (b"\x00", "U+0000"),
+        (b"\\q", "\\q"),  # no escape that JSON knows
+    ],
+)
+def test_bytes_that_are_no_text_are_shown_as_such_and_hide_nothing(window_at, tmp_path, programs, written, shown):
+    file = made.make_score(tmp_path / "score", right=2) / "samples.jsonl"
+    first, *others = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(
+        first.replace(b'"response": "', b'"response": "here ' + written + b" there ", 1) + b"".join(others)
+    )
+    with served(tmp_path, programs=programs()) as ask:
+        page = window_at(ask).open(f"/score/{ask.id('score')}?line=0")
+        expect(page.locator("article.sample .response")).to_contain_text(f"here {shown} there")
+        expect(page.get_by_role("table", name="Samples")).to_have_attribute("aria-rowcount", str(1 + len(others)))
+        expect(page.get_by_role("table", name="Samples").locator(".row").first).to_contain_text("arith-final-0001")
+        is_untouched(page)
+        page.close()
 
 
 def test_a_million_characters_are_laid_out_only_where_one_looks(window):

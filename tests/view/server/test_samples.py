@@ -215,6 +215,27 @@ def test_a_file_that_is_replaced_between_index_and_look_is_not_shown_as_another_
         Late().one(place(tmp_path), 1, begin=0, count=10)
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"\xe6\x95", "\ufffd"),  # cut in the middle of a character
+        (b"\xed\xa0\x80", "\ud800"),  # half a character, as a careless writer has it
+        (b"\x00\x01", "\x00\x01"),
+        (b"\\q", "\\q"),  # no escape that JSON knows
+    ],
+)
+def test_a_response_that_is_no_text_hides_neither_itself_nor_its_neighbours(tmp_path, sample_of, written, shown):
+    write(tmp_path, [line(sample_of, n, response=f"here ? there {n}") for n in range(3)])
+    file = tmp_path / "samples.jsonl"
+    file.write_bytes(file.read_bytes().replace(b"here ? there 1", b"here " + written + b" there 1"))
+    samples = Samples()
+    rows = page(samples, tmp_path)["rows"]
+    assert [row["start"] for row in rows] == ["here ? there 0", f"here {shown} there 1", "here ? there 2"]
+    assert samples.one(place(tmp_path), 1, begin=0, count=99)["response"] == f"here {shown} there 1"
+    assert samples.facts(place(tmp_path))["damaged"] is None
+
+
 def test_there_is_no_sample_beyond_the_last(tmp_path, sample_of):
     with pytest.raises(Gone):
         Samples().one(place(tmp_path), 0, begin=0, count=1)

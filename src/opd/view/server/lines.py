@@ -56,11 +56,17 @@ def mark_at(file: BinaryIO, end: int, stamp: Stamp) -> Mark:
 
 
 def object_in(line: bytes | None) -> dict[str, Any] | None:
-    """The object of a line; None for a line that holds none, whatever it holds."""
+    """The object of a line; None for a line that holds none, whatever it holds.
+
+    Bytes that are no UTF-8 are read as U+FFFD: one of them in a response must hide neither it nor its neighbours.
+    """
     if line is None:
         return None
     try:
-        value = json.loads(line)
+        try:
+            value = json.loads(line)
+        except UnicodeDecodeError:
+            value = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

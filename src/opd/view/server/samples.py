@@ -141,7 +141,7 @@ class Samples:
         line = found.lines[number]
         with score.at(FILE).open() as file:
             file.seek(line.at)
-            value = object_in(file.read(line.length))
+            value = _whole(file.read(line.length))
         if value is None or value.get("question") != line.question:
             raise Unreadable(f"sample {number} is not what it was: the file was written anew; load the page again")
         return value
@@ -166,7 +166,7 @@ def _indexed(place: Place, before: Index | None) -> Index:
 
 
 def _line(text: bytes, at: int) -> Line | None:
-    value = _without_response(text)
+    value: Any = _without_response(text)
     try:
         judgement, opinions = value["judgement"], value["opinions"]
         verdict = judgement["verdict"]
@@ -185,14 +185,26 @@ def _line(text: bytes, at: int) -> Line | None:
         return None
 
 
-def _without_response(text: bytes) -> Any:
+def _without_response(text: bytes) -> dict[str, Any] | None:
+    """The object of a line with another response, where that can be had without reading it; else with its own."""
+    begin, end = _response(text)
+    return object_in(text[:begin] + text[end:]) or object_in(text)
+
+
+def _whole(text: bytes) -> dict[str, Any] | None:
+    """The object of a line. A response that is no JSON string, for a byte that was lost, stands as it does there."""
+    value = object_in(text)
+    if value is None and (value := _without_response(text)) is not None:
+        begin, end = _response(text)
+        value["response"] = text[begin:end].decode("utf-8", "replace")
+    return value
+
+
+def _response(text: bytes) -> tuple[int, int]:
+    """Where the text of the response begins and ends in a line; nowhere in one that is written in another way."""
     begin = text.find(_BEGINS)
     end = text.find(_ENDS, begin + len(_BEGINS)) if begin >= 0 else -1
-    if end >= 0:
-        slim = object_in(text[: begin + len(_BEGINS)] + text[end:])
-        if slim is not None:
-            return slim
-    return object_in(text)
+    return (begin + len(_BEGINS), end) if end >= 0 else (0, 0)
 
 
 def _text(value: Any) -> str:
