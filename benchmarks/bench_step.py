@@ -11,6 +11,7 @@ that one NVIDIA H200 had reached before. A JSON line for each measurement, then 
 """
 
 import argparse
+import gc
 import json
 import math
 import random
@@ -155,11 +156,13 @@ def main() -> None:
     updater = Updater(student, K1PolicyGradient(), OptimizerSettings(lr=1e-6, weight_decay=0.01), **limits)
     rollouts = [rollout(shape, row, shape.tokens - shape.prompt_tokens) for row in range(shape.sequences)]
     measure_parts(report, shape, student, scorer, updater, rollouts)
-    for path in ("graphs",) if fit.misfit(student) else ("graphs", "persistent"):
+    exact_too = fit.misfit(student) is None
+    for path in ("graphs", "persistent") if exact_too else ("graphs",):
         measure_step(report, shape, student, scorer, updater, path)
-    if not fit.misfit(student):
-        del updater
-        measure_exact(report, shape, exact_model(student), scorer, limits)
+    if exact_too:
+        del updater, student  # its gradients go where the updater put them
+        gc.collect()
+        measure_exact(report, shape, exact_model(model_of(shape, device, seed=0)), scorer, limits)
     report.table()
 
 
