@@ -1,6 +1,6 @@
 """What a training step costs by its parts: scoring, forward and backward, the optimizer, and the whole of it.
 
-    python benchmarks/bench_step.py [--plain-layers] [--json FILE]        one GPU, random weights, under five minutes
+    python benchmarks/bench_step.py [--plain-layers] [--only WHAT] [--json FILE]     one GPU, random weights, five minutes
     python benchmarks/bench_step.py --tiny                                the program itself, on any machine
 
 The shape is that of recipes/opd_math_1p5b.toml: Qwen2 with 1,777,088,000 parameters, student and teacher of one size,
@@ -141,6 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tiny", action="store_true", help="a small shape, to try the program")
     parser.add_argument("--plain-layers", action="store_true", help="layers are not compiled")
+    parser.add_argument("--only", default="parts,graphs,persistent,exact", help="what is measured, by commas")
     parser.add_argument("--json", type=Path, help="lines are added to this file, too")
     asked = parser.parse_args()
     shape = TINY if asked.tiny else REAL
@@ -155,11 +156,13 @@ def main() -> None:
     scorer = PlainScorer(teacher, **limits)
     updater = Updater(student, K1PolicyGradient(), OptimizerSettings(lr=1e-6, weight_decay=0.01), **limits)
     rollouts = [rollout(shape, row, shape.tokens - shape.prompt_tokens) for row in range(shape.sequences)]
-    measure_parts(report, shape, student, scorer, updater, rollouts)
+    only = asked.only.split(",")
+    if "parts" in only:
+        measure_parts(report, shape, student, scorer, updater, rollouts)
     exact_too = fit.misfit(student) is None
-    for path in ("graphs", "persistent") if exact_too else ("graphs",):
+    for path in [one for one in ("graphs", "persistent") if one in only and (exact_too or one == "graphs")]:
         measure_step(report, shape, student, scorer, updater, path)
-    if exact_too:
+    if exact_too and "exact" in only:
         del updater, student  # its gradients go where the updater put them
         gc.collect()
         measure_exact(report, shape, exact_model(model_of(shape, device, seed=0)), scorer, limits)

@@ -39,7 +39,7 @@ def write(sum_MN, bias, out, m_M, n_N, rows, outputs, BIASED: tl.constexpr):
     tl.store(out + place_MN, sum_MN.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])  # compiled once, not for every divisibility of a batch
 def hidden_kernel(
     x, weight, bias, out, rows, outputs, BIASED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr
 ):  # fmt: skip
@@ -59,7 +59,7 @@ def hidden_kernel(
     write(sum_MN, bias, out, m_M, n_N, rows, outputs, BIASED)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def inner_kernel(
     x, weight, bias, out, rows, outputs, BIASED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr
 ):  # fmt: skip
