@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from jinja2 import UndefinedError
 from markdown_it import MarkdownIt
 
 from opd.evaluate.report import score_report
@@ -15,6 +16,7 @@ from opd.evaluate.results import Source
 from opd.evaluate.rows import Row
 from opd.records.score_report import Contamination, Mean, Overlap, ScoreReport
 from opd.records.scores import Opinion, Verdict
+from opd.view.page import page as template
 from opd.view.scores.page import render, write_page
 from opd.view.scores.pictures import NAMED_QUESTIONS, pictures
 from opd.view.scores.sections import sections
@@ -210,6 +212,16 @@ def test_what_cannot_be_seen_is_shown_by_its_code_point_and_long_text_is_cut() -
     assert shown("a\u202eb\n\x00") == "a⟨U+202E⟩b⟨U+000A⟩⟨U+0000⟩"
     assert shown("x" * 100, longest=10) == "x" * 9 + "…"
     assert shown("naïve ∑ 数") == "naïve ∑ 数"
+
+
+def test_the_page_begins_with_the_score_and_its_error(report: ScoreReport, page: str) -> None:
+    assert report.stderr is not None
+    assert f"<h1>{report.mean:.4f} ± {report.stderr:.4f}</h1>" in page
+
+
+def test_a_name_that_nobody_gave_is_an_error_and_no_blank() -> None:
+    with pytest.raises(UndefinedError, match="'script' is undefined"):
+        template("cases/cases.html.j2", script_sha256="", title="", lead="", standings=[], tasks=[])
 
 
 def test_the_page_asks_nothing_of_anyone(page: str) -> None:

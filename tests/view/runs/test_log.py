@@ -10,7 +10,7 @@ import pytest
 
 from opd.records.errors import AnswerIsNo
 from opd.records.metrics import StepMetrics
-from opd.records.scores import Sample, Verdict
+from opd.records.scores import Sample, Score, Verdict
 from opd.view.terminal.log import EvaluateLog, TrainLog
 
 
@@ -56,6 +56,17 @@ def test_samples_are_counted_up(sample_of: Callable[..., Sample], tmp_path: Path
         "asked": 4,
         "found": False,
     }
+
+
+def test_the_end_says_what_was_asked_and_what_it_came_to(score_of: Callable[..., Score], tmp_path: Path) -> None:
+    stream, score = io.StringIO(), score_of("a/model", 0.5)
+    with EvaluateLog(out=tmp_path, asked=4, stream=stream) as log:
+        log.end(score)
+    about = {"out": str(tmp_path), "asked": 4}
+    assert events(stream) == [
+        {"event": "begin", **about},
+        {"event": "end", **about, **json.loads(score.model_dump_json())},
+    ]
 
 
 def test_what_ended_the_work_is_the_last_line_and_goes_on_its_way(tmp_path: Path) -> None:

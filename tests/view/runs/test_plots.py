@@ -18,6 +18,7 @@ from opd.records.metrics import StepMetrics
 from opd.records.scores import Comparison, Score
 from opd.view.plots.compare import compare
 from opd.view.plots.curve import curve
+from opd.view.plots.inputs import shares
 from opd.view.plots.lengths import lengths
 from opd.view.plots.plot import COLOURS, DASHES, MARKS, Plot, check_out, check_width, drawing, look, write
 from opd.view.plots.score import score
@@ -108,6 +109,20 @@ def test_the_points_of_a_curve_lie_where_the_scores_are(runs: Path) -> None:
     for row in table(drawn)[:3]:
         at = corners[corners[:, 0] == row["step"]][:, 1]
         assert (at.min(), at.max()) == (row["ci95_low"], row["ci95_high"])
+
+
+def test_the_teacher_is_a_line_with_its_interval(runs: Path, make_score: Make, tmp_path: Path) -> None:
+    place = tmp_path / "teacher"
+    make_score(runs / "scores" / "of-the-teacher", MIXED, model=place)
+    (runs / "scores" / "teacher" / "score.json").unlink()
+    drawn = curve([runs], metric=None)
+    (teacher,) = [row for row in table(drawn) if row["run"] == "teacher"]
+    (axes,) = drawn.figure.axes
+    ends = [band.get_extents().transformed(axes.transData.inverted()) for band in axes.patches]
+    assert [(band.y0, band.y1) for band in ends] == [
+        (pytest.approx(teacher["ci95_low"]), pytest.approx(teacher["ci95_high"]))
+    ]
+    assert list(axes.lines[0].get_ydata()) == [teacher["mean"]] * 2
 
 
 def test_without_scores_a_curve_is_of_the_kl_of_each_step(
@@ -212,7 +227,14 @@ def test_questions_of_a_single_score_have_their_own_intervals(make_score: Make, 
     z2 = 1.959963984540054**2
     half = np.sqrt(z2 / 2 * 0.25 + z2 * z2 / 16) / (1 + z2 / 2)
     assert rows["arith-final-0001"]["wilson95_low"] == pytest.approx(0.5 - half)
-    assert "0.625" in drawn.figure.axes[0].get_title(loc="left")
+    (axes,) = drawn.figure.axes
+    assert "0.625" in axes.get_title(loc="left")
+    (lines,) = axes.collections
+    drawn_as = [(row["wilson95_low"], row["wilson95_high"]) for row in table(drawn)]
+    assert [tuple(segment[:, 1]) for segment in lines.get_segments()] == drawn_as
+    points, mean = axes.lines
+    assert list(points.get_ydata()) == [row["share"] for row in table(drawn)]
+    assert set(mean.get_ydata()) == {0.625}
     assert fits(drawn)
 
 
@@ -223,13 +245,24 @@ def test_a_paired_comparison_shows_every_question_and_the_whole(runs: Path) -> N
     assert [row["right_b"] for row in questions] == [2, 1, 0, 2]
     assert whole["difference"] == pytest.approx(0.125)
     assert whole["stderr"] == pytest.approx(np.std([0.5, 0, -0.5, 0.5], ddof=1) / 2)
+    assert (whole["samples_a"], whole["share_a"]) == (8, 0.5)
+    assert (whole["samples_b"], whole["share_b"]) == (8, 0.625)
     assert "2 better, 1 worse, 1 equal" in drawn.said
     above, below = drawn.figure.axes
     marks = {band.get_label(): band.get_offsets().tolist() for band in above.collections}
     assert marks == {"2 better": [[0.5, 1.0]], "1 equal": [[0.5, 0.5]], "1 worse": [[0.5, 0.0]]}
+    sizes = {band.get_label()[2:]: band.get_sizes()[0] for band in above.collections}
+    assert sizes["better"] == 2 * sizes["equal"] == 2 * sizes["worse"], "an area is a number of questions"
     (interval,) = below.collections
     assert interval.get_segments()[0][:, 0].tolist() == [whole["ci95_low"], whole["ci95_high"]]
     assert fits(drawn)
+
+
+def test_only_what_was_right_counts_as_right_and_a_later_verdict_counts(tmp_path: Path) -> None:
+    verdicts = [("q", 0, "correct"), ("q", 1, "cut_short"), ("q", 2, "grader_failed"), ("q", 2, "correct")]
+    lines = [{"question": name, "sample": at, "judgement": {"verdict": verdict}} for name, at, verdict in verdicts]
+    append_lines(tmp_path / "samples.jsonl", lines)
+    assert shares(tmp_path) == {"q": (2, 3)}
 
 
 def test_comparisons_that_were_printed_are_drawn_from_their_files(tmp_path: Path) -> None:
@@ -267,6 +300,9 @@ def test_lengths_of_scores_are_counted_by_outcome(make_score: Make, tmp_path: Pa
     assert int(str(wrong["least"])) <= 23 < int(str(wrong["below"]))
     heights = sum(bar.get_height() for bar in drawn.figure.axes[0].patches)
     assert heights == pytest.approx(1.0), "all samples together"
+    parts = [bars.patches for bars in drawn.figure.axes[0].containers]  # right, wrong, cut short
+    for lower, upper in itertools.pairwise(parts):
+        assert [bar.get_y() for bar in upper] == pytest.approx([bar.get_y() + bar.get_height() for bar in lower])
     assert fits(drawn)
 
 

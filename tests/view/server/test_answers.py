@@ -1,13 +1,16 @@
 """What the server says is JSON to the strictest reader, whatever it is about."""
 
+import asyncio
 import json
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 
-from opd.view.server.answers import encoded
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.view.server.answers import HANDLED, Busy, Gone, Unreadable, encoded, refused
 
 HALVES = st.text(st.characters(), max_size=20)  # halves of characters among them
 VALUES = st.recursive(
@@ -45,6 +48,26 @@ def test_the_plain_encoder_would_have_said_what_no_strict_reader_takes(value):
     with pytest.raises((AssertionError, UnicodeEncodeError)):
         strictly(json.dumps(value, ensure_ascii=False).encode())
     strictly(encoded(value))
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [
+        (Gone("gone"), 404),
+        (FileNotFoundError("gone"), 404),
+        (NotADirectoryError("gone"), 404),
+        (AskedWrongly("asked"), 400),
+        (AnswerIsNo("no"), 409),
+        (Unreadable("damaged"), 409),
+        (PermissionError("not yours"), 409),
+        (RecursionError("deep"), 409),
+        (Busy("later"), 503),
+    ],
+)
+def test_what_went_wrong_is_told_by_its_number_and_in_its_sentence(raised, status):
+    assert isinstance(raised, HANDLED)
+    told = asyncio.run(refused(Request({"type": "http"}), raised))
+    assert (told.status_code, strictly(told.body)) == (status, {"error": str(raised)})
 
 
 def test_lists_in_lists_without_end_are_cut():
