@@ -1,4 +1,4 @@
-"""A thousand steps: memory and tensors after the two hundredth are what they are after the thousandth."""
+"""A thousand steps: memory and tensors after the thousandth are what they were after the two hundredth."""
 
 import gc
 from collections import Counter
@@ -12,6 +12,7 @@ from opd.train.run import prepare, run
 
 STEPS, WARM, EVERY = 1_000, 200, 100
 PAGE_BYTES = 4_096
+STEP_BYTES = 8_192  # a step's line stays, 3.5 kB: warnings and the best checkpoints are worked out from them
 
 
 def resident_bytes() -> int:
@@ -32,7 +33,7 @@ def tensors() -> Counter[tuple[int, ...]]:
 @pytest.mark.patient
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_a_thousand_steps_leak_nothing(make_recipe, tmp_path: Path, device: str) -> None:
-    """Through the whole loop: rollouts, scores, updates, metrics, rows of rollouts, checkpoints and states."""
+    """Through the whole loop: rollouts, scores, updates, metrics, checkpoints and states."""
     recipe = make_recipe(
         f"machine.device={device}",
         f"budget.steps={STEPS}",
@@ -55,6 +56,6 @@ def test_a_thousand_steps_leak_nothing(make_recipe, tmp_path: Path, device: str)
     counts = [counted for *_, counted in seen]
     assert all(counted == counts[0] for counted in counts), counts[-1] - counts[0]
     resident = [size for _, size, _, _ in seen]
-    assert max(resident[4:]) - min(resident[:4]) < 8 << 20, resident
+    assert resident[-1] - resident[0] < (STEPS - WARM) * STEP_BYTES, resident
     on_device = [size for _, _, size, _ in seen]
     assert max(on_device) == min(on_device), on_device

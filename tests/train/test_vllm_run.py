@@ -1,11 +1,14 @@
 """A whole run with vLLM as sampler and scorer, on the small one for the CPU, and recipes that ask too much of it."""
 
+import gc
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.models import vllm_double
 
+from opd.cli.main import run as command
 from opd.models import samplers
 from opd.models.vllm import server
 from opd.records.errors import AskedWrongly
@@ -15,6 +18,17 @@ from opd.train.rehearsal import rehearse
 from opd.train.run import prepare, run
 
 BOTH = ("machine.engine=vllm", "machine.scorer=vllm", "optimizer.lr=0.03")
+
+
+@pytest.fixture(autouse=True)
+def each_by_itself() -> Iterator[None]:
+    """What a test leaves running is no neighbour of the next one's."""
+    yield
+    gc.collect()
+    for one in server._running:
+        one.closed = True
+    server._running.clear()
+    server._ended.clear()
 
 
 @pytest.fixture
@@ -37,12 +51,12 @@ def started(monkeypatch) -> list[vllm_double.LLM]:
     return found
 
 
-@pytest.mark.parametrize("sleeps", ["false", "true"])
+@pytest.mark.parametrize(("sleeps", "scorer"), [("false", "vllm"), ("true", "plain")])
 def test_the_gap_stays_that_of_rounding_while_the_student_moves(
-    make_recipe, tmp_path: Path, started, sleeps: str
+    make_recipe, tmp_path: Path, started, sleeps: str, scorer: str
 ) -> None:
     """E40, E41, E51: a stale copy or a stale cache would open the gap with the first update, at this rate."""
-    recipe = make_recipe(*BOTH, "budget.steps=4", f"machine.vllm_sleeps={sleeps}")
+    recipe = make_recipe(*BOTH, "budget.steps=4", f"machine.vllm_sleeps={sleeps}", f"machine.scorer={scorer}")
     run(recipe, prepare(recipe, tmp_path / "run"), tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert len(lines) == 4
@@ -54,7 +68,7 @@ def test_the_gap_stays_that_of_rounding_while_the_student_moves(
     summary = json.loads((tmp_path / "run" / "run.json").read_text())
     assert summary["machine"]["sampler"] == "vllm 0.25.1"
     assert summary["machine"]["largest_importance"] == "2.0"
-    assert [one.asleep for one in started] == [sleeps == "true"] * 2  # one for the student, one for the teacher
+    assert [one.asleep for one in started] == ([True] if sleeps == "true" else [False, False])
 
 
 def test_scores_and_updates_are_those_without_it(make_recipe, tmp_path: Path, started) -> None:
@@ -84,6 +98,7 @@ def test_a_rehearsal_starts_one_for_itself_and_leaves_none(make_recipe, tmp_path
         (("machine.scorer=vllm", "rollouts.temperature=0.7"), r"temperature = 0\.7 with a teacher in vLLM"),
         (("machine.scorer=vllm", "objective.name=reverse_kl"), "reverse_kl, which compares whole distributions"),
         (("machine.scorer=vllm", "save.alternatives=3"), r"save\.alternatives = 3 with a teacher in vLLM"),
+        ((*BOTH, "machine.vllm_sleeps=true"), "its sleep is of the whole process"),
     ],
 )
 def test_what_it_can_not_give_is_refused_with_the_recipe(make_recipe, sets, said) -> None:
@@ -95,6 +110,16 @@ def test_what_it_can_not_give_is_refused_with_the_recipe(make_recipe, sets, said
 def test_adapters_are_refused(make_recipe, started) -> None:
     with pytest.raises(AskedWrongly, match="vLLM can't run this model here: it has adapters"):
         build(make_recipe("machine.engine=vllm", "lora.rank=2"))
+
+
+@pytest.mark.parametrize("key", ["engine", "scorer"])
+def test_the_exit_code_of_asking_for_it_where_it_is_not_is_2(make_recipe, tmp_path: Path, capsys, key) -> None:
+    make_recipe()  # writes the file
+    path = str(tmp_path / "recipe.toml")
+    code = command(["train", path, "--out", str(tmp_path / "run"), "--set", f"machine.{key}=vllm"])
+    assert code == 2
+    assert "vllm is not installed; pip install 'vllm>=0.25.1,<0.26'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("key", ["engine", "scorer"])

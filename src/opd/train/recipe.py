@@ -147,7 +147,7 @@ class SaveSettings(Settings):
 
 
 class MachineSettings(Settings):
-    """Where the run happens; none of this changes what is computed, but for rounding."""
+    """Where the run happens; none of this changes what is computed, but for rounding, and vLLM's noise is its own."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes the GPU when there is one."""
@@ -167,7 +167,7 @@ class MachineSettings(Settings):
     scorer: ScorerChoice = "plain"
     """What scores with the teacher: `plain`, or `vllm`, whose copy is then the only one on the GPU."""
     vllm_sleeps: bool = False
-    """Between two calls vLLM gives its memory back, and is sent its weights anew."""
+    """Between two calls vLLM gives its memory back, and is sent its weights anew. For one in a process."""
     recompute_layers: bool = False
     """Gradient checkpointing: a layer keeps only its input and runs again in the backward pass."""
     compile: bool = False
@@ -234,6 +234,11 @@ class Recipe(Settings):
     def _within_vllm(self) -> Self:
         if self.machine.engine == "vllm":
             check_sampling(self.rollouts.sampling)
+        if self.machine.vllm_sleeps and self.machine.engine == self.machine.scorer == "vllm":
+            raise AskedWrongly(
+                "machine.vllm_sleeps with vLLM as sampler and as scorer: its sleep is of the whole process, and one "
+                "would discard the other's weights; set it to false, or let one of the two be another"
+            )
         if self.machine.scorer == "vllm":
             check_scoring(temperature=self.rollouts.temperature, alternatives=self.save.alternatives)
             if isinstance(self.objective, Divergence):
