@@ -88,15 +88,15 @@ def sampler(model: LanguageModel, say: Say, *, prompts: MakePrompts, library: An
         Sampling(limit_tokens=limit),
         prompt_tokens=context,
         largest_batch=256,
-        sleeps=True,
         library=library,
     )
     asked = prompts(count, context, model.vocabulary)
     served.sample(asked, seeds=[0, 1, 2, 3])
     took, rollouts = timed(lambda: served.sample(asked, seeds=[4, 5, 6, 7]))
     drawn = sum(len(one.token_ids) for one in rollouts)
-    # it slept, so this has waking, sending the weights, the canary and falling asleep in it
-    refresh, _ = timed(lambda: served.sample(asked[:1], seeds=[0]))
+    alone, _ = timed(lambda: served.sample(asked[:1], seeds=[0]))
+    served.follow(1)
+    after, _ = timed(lambda: served.sample(asked[:1], seeds=[0]))
     served.close()
     say(
         "vllm_evaluation",
@@ -105,7 +105,7 @@ def sampler(model: LanguageModel, say: Say, *, prompts: MakePrompts, library: An
         limit_tokens=limit,
         seconds=round(took, 3),
         tokens_a_second=round(drawn / took),
-        one_rollout_after_sleep_seconds=round(refresh, 3),
+        update_seconds=round(after - alone, 3),  # the weights sent, the cache dropped, the canary, a prefill
     )
     some = rollouts[:8]
     plain = PlainScorer(model).score(some)

@@ -1,7 +1,9 @@
 """vLLM as sampler and scorer, on a small one for the CPU (`vllm_double.py`): against transformers' own forward."""
 
+import gc
 import random
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from transformers import GenerationConfig
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel, load_model
 from opd.models.plain import PlainScorer
+from opd.models.vllm import server
 from opd.models.vllm.memory import BLOCK_TOKENS, cache_bytes
 from opd.models.vllm.sampler import VllmSampler, request_seed
 from opd.models.vllm.scorer import VllmScorer
@@ -35,6 +38,17 @@ def some_prompts(*lengths: int) -> list[Prompt]:
 def loaded(folder: Path) -> LanguageModel:
     """A fresh one in float32, whose responses end at one of ten ids."""
     return replace(load_model(folder, dtype="float32", device="cpu"), stop_ids=frozenset(range(0, 312, 32)))
+
+
+@pytest.fixture(autouse=True)
+def each_by_itself() -> Iterator[None]:
+    """What a test leaves running is no neighbour of the next one's."""
+    yield
+    gc.collect()
+    for one in server._running:
+        one.closed = True
+    server._running.clear()
+    server._ended.clear()
 
 
 @pytest.fixture
@@ -254,6 +268,18 @@ def test_closed_it_is_gone_and_the_next_call_starts_another(model) -> None:
     assert llm.closed
     assert not llm.folder.exists()
     assert [one.token_ids for one in served.sample(some_prompts(), seeds=[0])] == [one.token_ids for one in first]
+
+
+def test_one_that_is_closed_does_not_end_another(model, answers) -> None:
+    """vLLM's shutdown destroys the process group, so they are shut down together, with the last."""
+    served, teacher = sampler(model), scorer(model)
+    served.sample(some_prompts(), seeds=[0])
+    teacher.score(answers)
+    both = [one._server._llm for one in (served, teacher)]
+    teacher.close()
+    assert scored_like_transformers(model, served.sample(some_prompts(), seeds=[1]))
+    served.close()
+    assert all(one.closed for one in both)
 
 
 # --- what is refused ------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ What it does as vLLM does: it computes with weights of its own, which `load_weig
 exponential numbers from a request's own generator; its log-probabilities are of the raw softmax unless
 `logprobs_mode` says otherwise; it ends at the configuration's end-of-sequence ids unless told to ignore them, and
 takes a model's `generation_config.json` for requests without settings; keys and values of a prompt stay until
-`reset_prefix_cache`, whatever weights made them; level-2 sleep loses weights and cache. An argument or field that
-0.25 does not have is a `TypeError`.
+`reset_prefix_cache`, whatever weights made them; level-2 sleep loses weights and cache, and is of one instance a
+process; one that is shut down takes the process group of all with it. An argument or field that 0.25 does not have is
+a `TypeError`.
 """
 
 import copy
@@ -13,7 +14,8 @@ import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, GenerationConfig
@@ -56,6 +58,8 @@ class Logprob:
 class LLM:
     """The engine, in this process."""
 
+    alive: ClassVar["WeakSet[LLM]"] = WeakSet()
+
     def __init__(
         self,
         model: str,
@@ -97,6 +101,10 @@ class LLM:
         self.prefixes: dict[tuple[int, ...], DynamicCache] = {}
         self.seen: list[SamplingParams] = []
         self.prefills = 0
+        self.grouped = True
+        if enable_sleep_mode and any(one.sleeps and not one.closed for one in LLM.alive if one is not self):
+            raise AssertionError("CuMem allocator can only be used for one instance per process.")
+        LLM.alive.add(self)
         self.closed = False
         self.llm_engine = SimpleNamespace(engine_core=SimpleNamespace(shutdown=self._shutdown))
 
@@ -124,6 +132,7 @@ class LLM:
 
     @torch.no_grad()
     def generate(self, prompts: Any, sampling_params: Any = None, *, use_tqdm: bool = True) -> list[Any]:
+        assert self.grouped, "tensor model parallel group is not initialized"
         if self.asleep or self.closed:
             raise RuntimeError("the engine is asleep")
         if sampling_params is None:
@@ -142,6 +151,8 @@ class LLM:
 
     def _shutdown(self) -> None:
         self.closed = True
+        for one in LLM.alive:  # it destroys the process group, which is that of all
+            one.grouped = False
 
     def _default_settings(self) -> SamplingParams:
         own = self.folder / "generation_config.json"

@@ -152,25 +152,27 @@ def test_the_kv_cache_of_the_reference_is_28_672_bytes_a_token(make_recipe) -> N
     assert cache("auto", "cuda", tokens=8_192 - 63) == (size, "always")  # in whole pages of 64
 
 
-@pytest.mark.parametrize(("sleeps", "phases"), [("false", ["always", "always"]), ("true", ["sample", "score"])])
-def test_vllm_has_weights_and_caches_of_its_own(make_recipe, sleeps: str, phases: list[str]) -> None:
-    """Keys and values in blocks of 16 and one more: of 8 × 8,192 tokens for the student, 8 × 8,193 for the teacher."""
+def test_vllm_has_weights_and_caches_of_its_own(make_recipe) -> None:
+    """Keys and values in blocks of 16 and one more: 8 × 8,192 tokens for the student, 8 × 8,193 for the teacher."""
     shape = Shape(
         layers=28, hidden=1536, inner=8960, heads=12, kv_heads=2, head_size=128, rows=151_936, context_tokens=131_072
     )
     load = Load(sequence_tokens=8_192, sequences=8, sampled_at_once=8, micro_batch_tokens=8_192, chunk_tokens=128)
     known = Found(folder=None, fault=None, parameters=REFERENCE, shape=shape)
     dtypes = (f"{role}.dtype=bfloat16" for role in ("student", "teacher"))
-    recipe = make_recipe(*dtypes, "machine.engine=vllm", "machine.scorer=vllm", f"machine.vllm_sleeps={sleeps}")
+    recipe = make_recipe(*dtypes, "machine.engine=vllm", "machine.scorer=vllm")
     parts = memory_parts(recipe, load, device="cuda", student=known, teacher=known)
     caches = [(part.bytes, part.phase) for part in parts if part.name == "vLLM's KV cache"]
     sizes = (8 * 512 + 1) * 16 * 28_672, (8 * 513 + 1) * 16 * 28_672
-    assert caches == list(zip(sizes, phases, strict=True))
+    assert caches == [(size, "always") for size in sizes]
     weights = [
         (part.name, part.bytes) for part in parts if part.name.endswith("weights") and "master" not in part.name
     ]
     assert weights == [(name, 2 * REFERENCE) for name in ("student's weights", "teacher's weights", "vLLM's weights")]
     assert not {"KV cache", "logits of a position", "forward pass of a micro-batch"} & {part.name for part in parts}
+    asleep = recipe.changed(["machine.vllm_sleeps=true", "machine.scorer=plain"])
+    parts = memory_parts(asleep, load, device="cuda", student=known, teacher=known)
+    assert {part.phase for part in parts if part.name.startswith("vLLM")} == {"sample"}
 
 
 @pytest.mark.parametrize(

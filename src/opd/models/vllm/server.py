@@ -101,10 +101,14 @@ class Server:
             self._asleep, self._fresh = True, False
 
     def close(self) -> None:
-        """The memory of vLLM is free again, and so it ends; another call would start it anew."""
+        """The memory of vLLM is free again once no other runs in the process; another call would start it anew."""
         self._llm = None
         self._stop()
+        self._stop = lambda: None
         self._fresh = self._asleep = False
+        gc.collect()  # its parts know each other
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def _refresh(self) -> None:
         if self._llm is None:
@@ -161,6 +165,7 @@ class Server:
                 raise
             first = str(error).strip().partition("\n")[0]
             raise AskedWrongly(f"{self._model.path}: vLLM does not start with it: {first:.300}") from error
+        _running.append(llm)
         self._stop = weakref.finalize(self, _stop, llm, folder)
         return llm
 
@@ -183,14 +188,19 @@ class Server:
             )
 
 
+_running: list[Any] = []  # every vLLM of this process
+_ended: list[Any] = []  # those of them that nobody needs any more
+
+
 def _stop(llm: Any, folder: Path) -> None:
-    """The engine has given its memory back, and its folder is gone."""
-    llm.llm_engine.engine_core.shutdown()
+    """It ends with the last of the process: each that ends takes the process group with it, which all of them use."""
     shutil.rmtree(folder, ignore_errors=True)
-    del llm
-    gc.collect()  # its parts know each other
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    _ended.append(llm)
+    if {id(one) for one in _running} <= {id(one) for one in _ended}:
+        for one in _ended:
+            one.llm_engine.engine_core.shutdown()
+        _running.clear()
+        _ended.clear()
 
 
 def misfit(module: Any) -> str | None:
