@@ -1,6 +1,7 @@
 """A step's rollouts come back from their table as they were, but for float32."""
 
 from array import array
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opd.records.rollout_table import read_table, table_path, write_table
+from opd.records.rollout_table import encoded, read_table, table_path, write_encoded, write_table
 from opd.records.rollouts import Alternatives, Prompt, Rollout, ScoredRollout, StopReason
 
 IDS = st.integers(0, 2**31 - 1)
@@ -102,6 +103,21 @@ def test_alternatives_are_two_more_columns_and_come_back(tmp_path):
     with pytest.raises(ValueError, match="1 of the step's 2 rollouts have alternatives"):
         write_table(path, [scored[0], plain])
     assert read_table(path) == scored
+
+
+@pytest.mark.parametrize("having_alternatives", [False, True])
+def test_tables_of_several_processes_make_the_table_of_one(tmp_path, having_alternatives):
+    scored = [with_alternatives(list(range(9, 9 + length)), 2) for length in (1, 4, 2, 3, 5)]
+    if not having_alternatives:
+        scored = [replace(one, alternatives=None) for one in scored]
+    whole, parts = tmp_path / "whole.parquet", tmp_path / "parts.parquet"
+    write_table(whole, scored)
+    shares = ([4, 0], [3], [], [1, 2])
+    tables = [encoded([scored[place] for place in share]) for share in shares if share]
+    places = [place for share in shares for place in share]
+    write_encoded(parts, tables, order=sorted(range(5), key=places.__getitem__))
+    assert read_table(parts) == scored
+    assert parts.read_bytes() == whole.read_bytes()
 
 
 def test_a_table_that_can_not_be_written_leaves_the_old_one(tmp_path, full_disk):

@@ -45,6 +45,28 @@ def table_path(run: Path, step: int) -> Path:
 
 def write_table(path: Path, scored: Sequence[ScoredRollout]) -> None:
     """The rollouts of one step stand in the file, whole or not at all."""
+    _write(path, _table(scored))
+
+
+def encoded(scored: Sequence[ScoredRollout]) -> bytes:
+    """The table of these rollouts, for another process that writes it with others."""
+    table = _table(scored)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def write_encoded(path: Path, tables: Sequence[bytes], *, order: Sequence[int]) -> None:
+    """The rows of these tables, one table behind the other and then in this order, stand in the file."""
+    read = []
+    for table in tables:
+        with pa.ipc.open_stream(table) as stream:
+            read.append(stream.read_all())
+    _write(path, pa.concat_tables(read).take(list(order)).combine_chunks())
+
+
+def _table(scored: Sequence[ScoredRollout]) -> pa.Table:
     rows = [
         {
             "row": one.rollout.prompt.row,
@@ -67,6 +89,10 @@ def write_table(path: Path, scored: Sequence[ScoredRollout]) -> None:
             raise ValueError(f"{len(others)} of the step's {len(scored)} rollouts have alternatives")
         table = table.append_column(_IDS, _lists([one.ids for one in others], of=pa.int32()))
         table = table.append_column(_LOGP, _lists([one.logp for one in others], of=pa.float32()))
+    return table
+
+
+def _write(path: Path, table: pa.Table) -> None:
     with whole(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 

@@ -11,6 +11,7 @@ from statistics import fmean, median
 from opd.records.metrics import StepMetrics
 from opd.records.rollouts import ScoredRollout
 from opd.train.balance import balance_note
+from opd.train.facts import RolloutFacts, facts_of
 
 IMPROBABLE_END = -10.0  # nats; a teacher that ends with the same token gives it a few at most
 DISTANT_OPENING = 2.0  # nats; within one chat template and one thinking mode it is a fraction
@@ -31,15 +32,13 @@ class Edges:
 
 def edges(scored: Sequence[ScoredRollout], *, stop_ids: Collection[int]) -> Edges:
     """Those of a step's rollouts. An answer ends with the first of its tokens that is a stop id."""
-    first = [one.rollout.logp[0] - one.teacher_logp[0] for one in scored]
-    ends = [
-        next(
-            (logp for token, logp in zip(one.rollout.token_ids, one.teacher_logp, strict=True) if token in stop_ids),
-            None,
-        )
-        for one in scored
-    ]
-    found = [logp for logp in ends if logp is not None]
+    return edges_of(facts_of(scored, stop_ids=stop_ids))
+
+
+def edges_of(facts: Sequence[RolloutFacts]) -> Edges:
+    """Those of the rollouts that these facts are of."""
+    first = [one.first_gap for one in facts]
+    found = [one.eos_teacher_logp for one in facts if one.eos_teacher_logp is not None]
     return Edges(
         first_token_kl=fmean(first),
         first_token_distance=median(map(abs, first)),

@@ -4,14 +4,13 @@ The step's line in `metrics.jsonl` comes after them. A trainer state holds the l
 between the two.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from opd.models.machine import describe
 from opd.records.files import digest, read_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
-from opd.records.rollout_table import table_path, write_table
-from opd.records.rollouts import ScoredRollout
+from opd.records.rollout_table import table_path
 from opd.records.settings import validated
 from opd.train.alarms import warnings_of
 from opd.train.checkpoint import Checkpoints
@@ -34,16 +33,16 @@ class Archive:
         self._resumed_from = start.resumed_from if start else ()
         self._lines = _lines(out / "metrics.jsonl") if start and parts.ranks.writes else []
 
-    def keep(self, line: StepMetrics, scored: Sequence[ScoredRollout], *, ends: bool) -> StepMetrics:
+    def keep(self, line: StepMetrics, write: Callable[[Path], object], *, ends: bool) -> StepMetrics:
         """The line with its warnings, now that all that is due after its step is on the disk.
 
-        `ends`: the run ends with it.
+        `write` makes a file the table of its rollouts; `ends`: the run ends with it.
         """
         save, step = self._recipe.save, line.step
         line = line.model_copy(update={"warnings": warnings_of(line, self._lines)})
         self._lines.append(line)
         if save.rollouts:
-            retried(lambda: write_table(table_path(self._out, step), scored))
+            retried(lambda: write(table_path(self._out, step)))
         if ends or step % save.every == 0:
             self._checkpoint(step)
         if save.state_due(step, ends=ends):

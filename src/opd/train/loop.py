@@ -15,11 +15,12 @@ from statistics import fmean
 from opd.models.machine import peak_bytes
 from opd.records.files import append_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
-from opd.records.repetition import repetition_onset
+from opd.records.rollout_table import encoded, write_encoded, write_table
 from opd.records.rollouts import Prompt, ScoredRollout
-from opd.train.alarms import edges
+from opd.train.alarms import edges_of
 from opd.train.archive import Archive
 from opd.train.clock import Phases, Progress
+from opd.train.facts import RolloutFacts, facts_of
 from opd.train.ranks.shares import shares
 from opd.train.ranks.stragglers import RankReport, own_seconds, spreads
 from opd.train.recipe import Parts, Recipe
@@ -73,14 +74,14 @@ def train(
         stopped = StopCause.INTERRUPTED if any(one.interrupted for one in reports) else None
         cause = ranks.told(budget.cause(step, last_step=last_step) or stopped)
         with phases.phase("gather") if ranks.count > 1 else nullcontext():
-            scored = _all_rollouts(scored, places, parts)
+            facts, write = _collected(scored, places, recipe, parts)
         ranks.first(
             partial(
                 keeper.keep,
-                scored,
+                write,
                 ends=cause is not None,
                 phases=phases,
-                line=partial(step_metrics, step, stats, parts=parts, rows_seen=len(seen), reports=reports),
+                line=partial(step_metrics, step, stats, facts, parts=parts, rows_seen=len(seen), reports=reports),
             )
         )
     return ranks.first(lambda: keeper.archive.summary(step, cause, rows_seen=len(seen)))
@@ -97,15 +98,18 @@ class _Keeper:
 
     def keep(
         self,
-        scored: Sequence[ScoredRollout],
+        write: Callable[[Path], object],
         *,
         line: Callable[..., StepMetrics],
         phases: Phases,
         ends: bool,
     ) -> None:
-        """All that is due after the step is on the disk, its line last; `line` gives that of rollouts and phases."""
+        """All that is due after the step is on the disk, its line last.
+
+        `write` makes a file the table of its rollouts, and `line` gives the line of its phases.
+        """
         with phases.phase("save"):
-            kept = self.archive.keep(line(scored, phases=phases), scored, ends=ends)
+            kept = self.archive.keep(line(phases=phases), write, ends=ends)
         self.parts.budget.saved(phases.seconds["save"])
         metrics = kept.model_copy(update={"seconds": phases.with_total()})
         append_lines(self.out / "metrics.jsonl", [metrics.resolved()])
@@ -126,18 +130,28 @@ def _scored(
     return [replace(one, weights=recipe.credit.weights(one.rollout)) for one in scored]
 
 
-def _all_rollouts(scored: list[ScoredRollout], places: Sequence[int], parts: Parts) -> list[ScoredRollout]:
-    """At rank 0 the rollouts of all ranks, in the step's order; elsewhere this rank's."""
-    found = parts.ranks.collected(list(zip(places, scored, strict=True)))
-    if found is None:
-        return scored
-    return [one for _, one in sorted((pair for some in found for pair in some), key=lambda pair: pair[0])]
+def _collected(
+    scored: list[ScoredRollout], places: Sequence[int], recipe: Recipe, parts: Parts
+) -> tuple[list[RolloutFacts], Callable[[Path], object]]:
+    """The facts of the step's rollouts, in its order, and what writes their table; of all ranks, at rank 0.
+
+    Each rank makes a table of its own: rank 0 has only to put their bytes together.
+    """
+    facts = facts_of(scored, stop_ids=parts.student.stop_ids)
+    if parts.ranks.count == 1:
+        return facts, partial(write_table, scored=scored)
+    found = parts.ranks.collected((places, facts, encoded(scored) if recipe.save.rollouts else b"")) or []
+    all_places = [place for some, _, _ in found for place in some]
+    order = sorted(range(len(all_places)), key=all_places.__getitem__)
+    all_facts = [fact for _, some, _ in found for fact in some]
+    tables = [table for _, _, table in found]
+    return [all_facts[index] for index in order], partial(write_encoded, tables=tables, order=order)
 
 
 def step_metrics(
     step: int,
     stats: UpdateStats,
-    scored: Sequence[ScoredRollout],
+    facts: Sequence[RolloutFacts],
     *,
     parts: Parts,
     rows_seen: int,
@@ -146,10 +160,10 @@ def step_metrics(
 ) -> StepMetrics:
     """The line of a step, without its warnings; `reports` are those of all ranks."""
     objective = dict(stats.objective)
-    rollouts = [one.rollout for one in scored]
-    rewards = [one.reward for one in scored if one.reward is not None]
-    ungraded = len(scored) - len(rewards)
-    at_edges = edges(scored, stop_ids=parts.student.stop_ids)
+    rollouts = len(facts)
+    rewards = [one.reward for one in facts if one.reward is not None]
+    ungraded = rollouts - len(rewards)
+    at_edges = edges_of(facts)
     return StepMetrics(
         step=step,
         loss=stats.loss,
@@ -157,12 +171,12 @@ def step_metrics(
         clamped=objective.pop("clamped", 0.0),
         gradient_norm=stats.gradient_norm,
         learning_rate=stats.learning_rate,
-        rollouts=len(rollouts),
+        rollouts=rollouts,
         trained_tokens=stats.trained_tokens,
-        mean_tokens=sum(len(rollout.token_ids) for rollout in rollouts) / len(rollouts),
+        mean_tokens=sum(one.tokens for one in facts) / rollouts,
         surprise=stats.surprise,
-        cut_short=sum(rollout.stop.cut_short for rollout in rollouts) / len(rollouts),
-        repeated=sum(repetition_onset(rollout.token_ids) is not None for rollout in rollouts) / len(rollouts),
+        cut_short=sum(one.cut_short for one in facts) / rollouts,
+        repeated=sum(one.repeated for one in facts) / rollouts,
         rows_seen=rows_seen,
         gap=stats.gap,
         objective=objective,

@@ -18,8 +18,8 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from opd.models.machine import choose_device
-from opd.records.errors import AskedWrongly
-from opd.train.ranks.ranks import ALONE, Ranks
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.train.ranks.ranks import ALONE, RankLost, Ranks
 from opd.train.ranks.watch import LOST_AFTER_SECONDS, Watch
 
 JOIN_SECONDS = 600.0  # until the last rank has come
@@ -75,14 +75,25 @@ def joined(*, device: str, lost_after_seconds: float = LOST_AFTER_SECONDS) -> It
     on_gpu = choose_device(device) == "cuda"
     if on_gpu:
         take_gpu(place)
-    watch = _meet(place, on_gpu=on_gpu, lost_after_seconds=lost_after_seconds)
+    try:
+        watch = _meet(place, on_gpu=on_gpu, lost_after_seconds=lost_after_seconds)
+    except RuntimeError as error:
+        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        why = str(error).partition("\n")[0]
+        raise AnswerIsNo(
+            f"rank {place.rank} did not find the other {place.count - 1} at {where} ({why:.200}); see that all of "
+            "them run, and that the machines reach each other there"
+        ) from error
     ranks = Ranks(rank=place.rank, count=place.count, watch=watch)
     try:
         yield ranks
         ranks.everyone(None)  # nobody leaves while another still asks the store
     except BaseException as error:
-        watch.note(f"rank {place.rank} has ended: {type(error).__name__}: {error}")
+        own = f"rank {place.rank} has ended: {type(error).__name__}: {error}"
+        watch.note(error.why if isinstance(error, RankLost) else own)
         watch.leave()
+        if place.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":  # else torchrun holds it
+            watch.see_off()
         raise
     watch.leave()
     dist.destroy_process_group()

@@ -19,6 +19,7 @@ BEAT_SECONDS = 1.0
 LOST_AFTER_SECONDS = 120.0  # a rank may be busy elsewhere for long: compiling, or hashing on a slow disk
 _LOOK_SECONDS = 0.5  # between two questions to the store, of a rank that waits
 _PATIENCE_SECONDS = 3.0  # for the note, once a connection was closed
+_FAREWELL_SECONDS = 5.0  # for the others to read the note, before the store goes
 _NOTE = "ended"
 _STORE_GONE = (
     "the store that keeps the ranks together is gone, and with it the process that held it: rank 0, or torchrun"
@@ -34,6 +35,7 @@ class Watch:
         self._store = store  # this thread's; the beating one has a connection of its own
         self._beating = store.clone()  # type: ignore[attr-defined]  # the stub lacks it
         self._rank = rank
+        self._count = count
         self._next = (rank + 1) % count
         self._lost_after_seconds = lost_after_seconds
         self._over = threading.Event()
@@ -61,6 +63,15 @@ class Watch:
             self._store.set(f"left/{self._rank}", "1")
         except RuntimeError:  # nobody is left to miss it
             return
+
+    def see_off(self) -> None:
+        """The others have left as well, or had their time: for the process that holds the store, once it has left."""
+        keys = [f"left/{rank}" for rank in range(self._count)]
+        deadline = time.monotonic() + _FAREWELL_SECONDS
+        while time.monotonic() < deadline:
+            if all(self._store.check([key]) for key in keys):
+                return
+            time.sleep(_LOOK_SECONDS / 5)
 
     def ended(self) -> str | None:
         """Why the run ends; None when it goes on, as far as is known. The store is asked twice a second at most."""
