@@ -1,9 +1,12 @@
 """Which process this is, by what torchrun says, and what of it is refused."""
 
+import socket
+
 import pytest
 import torch
 
-from opd.records.errors import AskedWrongly
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.train.ranks import joining
 from opd.train.ranks.joining import Place, joined, place_in, take_gpu
 from opd.train.ranks.ranks import ALONE
 
@@ -37,6 +40,20 @@ def test_without_others_a_process_is_alone(environment, monkeypatch: pytest.Monk
 def test_half_an_environment_is_refused(changed, said) -> None:
     with pytest.raises(AskedWrongly, match=said):
         place_in(TORCHRUN | changed)
+
+
+def test_a_rank_that_finds_nobody_says_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "JOIN_SECONDS", 1.0)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    for name, value in (TORCHRUN | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}).items():
+        monkeypatch.setenv(name, value)
+    with (
+        pytest.raises(AnswerIsNo, match=f"rank 5 did not find the other 7 at 127.0.0.1:{port}"),
+        joined(device="cpu"),
+    ):
+        pytest.fail("nobody else is there")
 
 
 def test_a_rank_without_a_gpu_to_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,19 @@ from opd.train.ranks.ranks import ALONE, Ranks, buckets
 SHAPES = ((3, 5), (7,), (2, 2, 2), (1,), (64, 9))
 
 
+def of_sizes(sizes: list[int]) -> list[object]:
+    """What `everyone` and `told` give of texts about as long as a message takes at once; ranks 1 and 2 say less."""
+    with joined(device="cpu") as ranks:
+        texts = ["x" * size if ranks.rank == 0 else "y" * (size // (1 + ranks.rank)) for size in sizes]
+        return [[ranks.everyone(text), ranks.told(text)] for text in texts]
+
+
+def test_a_message_is_whole_whether_it_fits_at_once_or_not() -> None:
+    around = [*range(collectives.SLOT_BYTES - 40, collectives.SLOT_BYTES + 10), 3 * collectives.SLOT_BYTES]
+    expected = [[["x" * size, "y" * (size // 2), "y" * (size // 3)], "x" * size] for size in around]
+    assert together(3, of_sizes, around) == [expected] * 3
+
+
 def everything(own: list[object]) -> dict[str, object]:
     with joined(device="cpu") as ranks:
         mine = own[ranks.rank]

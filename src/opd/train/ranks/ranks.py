@@ -23,15 +23,19 @@ from opd.records.errors import AnswerIsNo, AskedWrongly, OpdError
 from opd.train.ranks.watch import Watch
 
 SHORTEST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.0002, 0.005  # between two looks while waiting
+SLOT_BYTES = 1_016  # of an object that needs no second message
+_HEAD_BYTES = 8
 BUCKET_BYTES = 256 << 20  # of tensors that travel together: larger ones are no quicker, and take more memory
-
-_ENDS = "the run ends here, and what it has published is whole"
 
 T = TypeVar("T")
 
 
 class RankLost(AnswerIsNo):
-    """Another rank has ended, so that this one can't go on."""
+    """Another rank has ended, so that this one can't go on; `why` says which, as far as is known."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}; the run ends here, and what it has published is whole")
+        self.why = why
 
 
 class Ranks:
@@ -55,9 +59,12 @@ class Ranks:
         if self.count == 1:
             return [value]
         sent = pickle.dumps(value)
-        sizes = self._sizes(len(sent))
-        rooms = [torch.empty(max(sizes), dtype=torch.uint8) for _ in sizes]
-        self._await(dist.all_gather(rooms, _padded(sent, max(sizes)), async_op=True))
+        rooms = self._gathered(_slot(sent))
+        sizes = [_size(room) for room in rooms]
+        if max(sizes) > SLOT_BYTES:
+            rooms = self._gathered(_padded(sent, max(sizes)))
+        else:
+            rooms = [room[_HEAD_BYTES:] for room in rooms]
         return list(_read(rooms, sizes))
 
     def collected(self, value: T) -> list[T] | None:
@@ -65,7 +72,7 @@ class Ranks:
         if self.count == 1:
             return [value]
         sent = pickle.dumps(value)
-        sizes = self._sizes(len(sent))
+        sizes = self.everyone(len(sent))
         rooms = [torch.empty(max(sizes), dtype=torch.uint8) for _ in sizes] if self.writes else None
         self._await(dist.gather(_padded(sent, max(sizes)), rooms, dst=0, async_op=True))
         return None if rooms is None else list(_read(rooms, sizes))
@@ -75,9 +82,12 @@ class Ranks:
         if self.count == 1:
             return value
         sent = pickle.dumps(value) if self.writes else b""
-        size = self._sizes(len(sent))[0]
-        room = _padded(sent, size)
-        self._await(dist.broadcast(room, src=0, async_op=True))
+        slot = _slot(sent)
+        self._await(dist.broadcast(slot, src=0, async_op=True))
+        size, room = _size(slot), slot[_HEAD_BYTES:]
+        if size > SLOT_BYTES:
+            room = _padded(sent, size)
+            self._await(dist.broadcast(room, src=0, async_op=True))
         return next(_read([room], [size]))
 
     def first(self, call: Callable[[], T]) -> T:
@@ -130,10 +140,11 @@ class Ranks:
             self._await(dist.broadcast(tensor, src=0, async_op=True), on=tensor)
         self._await_device(tensors)
 
-    def _sizes(self, size: int) -> list[int]:
-        rooms = [torch.empty(1, dtype=torch.int64) for _ in range(self.count)]
-        self._await(dist.all_gather(rooms, torch.tensor([size]), async_op=True))
-        return [int(room) for room in rooms]
+    def _gathered(self, own: torch.Tensor) -> list[torch.Tensor]:
+        """The tensors of all ranks, which are of one size."""
+        rooms = [torch.empty_like(own) for _ in range(self.count)]
+        self._await(dist.all_gather(rooms, own, async_op=True))
+        return rooms
 
     def _await(self, work: dist.Work | None, *, on: torch.Tensor | None = None) -> None:
         """The work is done; on a GPU it is queued, so that nothing after it comes before it."""
@@ -159,7 +170,7 @@ class Ranks:
         pause = SHORTEST_LOOK_SECONDS
         while not happens():
             if (ended := self._watch.ended()) is not None:
-                raise RankLost(f"{ended}; {_ENDS}")
+                raise RankLost(ended)
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_LOOK_SECONDS)
         self.waited_seconds += time.perf_counter() - began
@@ -167,8 +178,8 @@ class Ranks:
     def _lost(self, error: RuntimeError) -> RankLost:
         assert self._watch is not None, "several ranks have one"
         why = str(error).partition("\n")[0]
-        ended = self._watch.ended_by_now() or f"another rank has ended without a word ({why:.200})"
-        return RankLost(f"{ended}; {_ENDS}")
+        unknown = f"another rank has ended without a word, by what rank {self.rank} sees ({why:.200})"
+        return RankLost(self._watch.ended_by_now() or unknown)
 
 
 ALONE = Ranks()
@@ -197,6 +208,16 @@ def _flat(bucket: Sequence[torch.Tensor]) -> bool:
 def _pieces(flat: torch.Tensor, bucket: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
     split = flat.split([one.numel() for one in bucket])
     return starmap(lambda piece, one: piece.view(one.shape), zip(split, bucket, strict=True))
+
+
+def _slot(sent: bytes) -> torch.Tensor:
+    """How many bytes there are, and the bytes themselves where they fit: most objects travel with their size."""
+    body = sent if len(sent) <= SLOT_BYTES else b""
+    return _padded(len(sent).to_bytes(_HEAD_BYTES, "big") + body, _HEAD_BYTES + SLOT_BYTES)
+
+
+def _size(slot: torch.Tensor) -> int:
+    return int.from_bytes(slot[:_HEAD_BYTES].numpy().tobytes(), "big")
 
 
 def _padded(sent: bytes, size: int) -> torch.Tensor:
