@@ -217,6 +217,7 @@ def head_peak(device: str, dtype: torch.dtype, *, rows: int, hidden: int, chunk:
         return head_logp(model, hidden_CH, ids_N[at], gradient_RH=gradient_RH).sum()
 
     if device == "cuda":
+        value_of(hidden_NH.detach()[:chunk].requires_grad_(), slice(chunk)).backward()  # the library's own workspace
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         backward_in_chunks(value_of, hidden_NH, chunk_tokens=chunk)
