@@ -10,8 +10,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from opd.models.load import LanguageModel, load_model
+from opd.models.packing import learn_packing
+from opd.records.rollouts import Prompt
+
+WIDE_VOCABULARY = 2_200  # 137.5 tiles of 16: an SM of the persistent kernel has one or two, the last is half padding
 
 
 @pytest.fixture(scope="session")
@@ -73,5 +78,60 @@ def bigram() -> Callable[..., LanguageModel]:
             vocabulary=vocabulary or table_VV.shape[1],
             stop_ids=frozenset(),
         )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_wide() -> Callable[..., LanguageModel]:
+    """`make_wide(layers=2)`: some layers of the 1.5B shape on a GPU, random, with outliers as trained models have."""
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device, and torch sees none")
+
+    def make(*, layers: int = 2) -> LanguageModel:
+        torch.manual_seed(0)
+        config = Qwen2Config(
+            vocab_size=2_304,
+            hidden_size=1_536,
+            intermediate_size=8_960,
+            num_hidden_layers=layers,
+            num_attention_heads=12,
+            num_key_value_heads=2,
+            max_position_embeddings=16_384,
+            tie_word_embeddings=False,
+            initializer_range=0.03,
+        )
+        module = Qwen2ForCausalLM(config).eval()
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                if parameter.dim() == 1:
+                    parameter.add_(0.1 * torch.randn_like(parameter))
+                if name.endswith(("o_proj.weight", "down_proj.weight")):
+                    parameter[[7, 700]] *= 20.0  # two features of the residual stream are far larger than the others
+        module = module.to(torch.bfloat16).cuda()
+        return LanguageModel(
+            module=module,
+            tokenizer=None,
+            path=Path("wide"),
+            vocabulary=WIDE_VOCABULARY,
+            stop_ids=frozenset(),
+            unpackable=learn_packing(module),
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def of_lengths() -> Callable[..., list[Prompt]]:
+    """`of_lengths(1, 128)`: prompts of so many random tokens each, for a wide decoder."""
+
+    def make(*lengths: int) -> list[Prompt]:
+        torch.manual_seed(1)
+        return [
+            Prompt(
+                row=row, problem="", answer="", token_ids=tuple(torch.randint(WIDE_VOCABULARY, (length,)).tolist())
+            )
+            for row, length in enumerate(lengths)
+        ]
 
     return make

@@ -6,71 +6,24 @@ Shapes: M rows, N outputs, K columns, T tokens, P tokens of all sequences.
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from opd.models.engine.sampler import EngineSampler
 from opd.models.exact.model import exact_model, misfit
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.models.logprobs import before_kept, token_logp
-from opd.models.packing import learn_packing
 from opd.models.sequences import packed
 from opd.records.errors import AskedWrongly
-from opd.records.rollouts import Prompt, Rollout
-
-VOCABULARY = 2_200
-
-
-def decoder(*, layers: int = 3) -> LanguageModel:
-    """Some layers of the 1.5B shape, with outliers as trained models have them."""
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=2_304,
-        hidden_size=1_536,
-        intermediate_size=8_960,
-        num_hidden_layers=layers,
-        num_attention_heads=12,
-        num_key_value_heads=2,
-        max_position_embeddings=16_384,
-        tie_word_embeddings=False,
-        initializer_range=0.03,
-    )
-    module = Qwen2ForCausalLM(config).eval()
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            if parameter.dim() == 1:
-                parameter.add_(0.1 * torch.randn_like(parameter))
-            if name.endswith(("o_proj.weight", "down_proj.weight")):
-                parameter[[7, 700]] *= 20.0  # two features of the residual stream are far larger than the others
-    module = module.to(torch.bfloat16).cuda()
-    return LanguageModel(
-        module=module,
-        tokenizer=None,
-        path=Path("wide"),
-        vocabulary=VOCABULARY,
-        stop_ids=frozenset(),
-        unpackable=learn_packing(module),
-    )
-
-
-def of_lengths(*lengths: int) -> list[Prompt]:
-    """Prompts of so many tokens each."""
-    torch.manual_seed(1)
-    return [
-        Prompt(row=row, problem="", answer="", token_ids=tuple(torch.randint(VOCABULARY, (length,)).tolist()))
-        for row, length in enumerate(lengths)
-    ]
+from opd.records.rollouts import Rollout
 
 
 @pytest.fixture(scope="module")
-def exact() -> LanguageModel:
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device, and torch sees none")
-    return exact_model(decoder())
+def exact(make_wide) -> LanguageModel:
+    """Three layers with an exact forward pass."""
+    return exact_model(make_wide(layers=3))
 
 
 @torch.no_grad()
@@ -100,10 +53,10 @@ def test_an_exact_model_samples_from_the_whole_distribution_alone(student64):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_sampler_and_trainer_agree_to_the_last_bit(exact, temperature):
+def test_sampler_and_trainer_agree_to_the_last_bit(exact, of_lengths, temperature):
     """Lengths across every page's edge, prompts that are shared, rows that come and go, packed in any company."""
     sampling = Sampling(limit_tokens=150, temperature=temperature)
-    model = replace(exact, stop_ids=frozenset(range(0, VOCABULARY, 50)))
+    model = replace(exact, stop_ids=frozenset(range(0, exact.vocabulary, 50)))
     prompts = of_lengths(1, 127, 128, 129, 16, 1_023, 1_024, 600)
     rollouts = EngineSampler(model, sampling).sample(prompts, seeds=[0, 1, 2])
     assert samplers(rollouts) == trainers(exact, rollouts, temperature=temperature)
@@ -112,15 +65,15 @@ def test_sampler_and_trainer_agree_to_the_last_bit(exact, temperature):
 
 
 @pytest.mark.gpu
-def test_a_long_sequence_agrees_too(exact):
+def test_a_long_sequence_agrees_too(exact, of_lengths):
     rollouts = EngineSampler(exact, Sampling(limit_tokens=64)).sample(of_lengths(8_150, 3_000), seeds=[0])
     assert samplers(rollouts) == trainers(exact, rollouts)
 
 
 @pytest.mark.gpu
-def test_weights_of_heavy_tails_agree_too():
+def test_weights_of_heavy_tails_agree_too(make_wide, of_lengths):
     """Student's t with three degrees of freedom: activations as no Gaussian has them."""
-    model = decoder(layers=2)
+    model = make_wide(layers=2)
     with torch.no_grad():
         for parameter in model.module.parameters():
             if parameter.dim() == 2:
@@ -132,7 +85,7 @@ def test_weights_of_heavy_tails_agree_too():
 
 
 @pytest.mark.gpu
-def test_a_token_has_one_log_probability_in_any_batch_and_window(exact):
+def test_a_token_has_one_log_probability_in_any_batch_and_window(exact, of_lengths):
     prompts = of_lengths(40, 200, 129)
     whole = EngineSampler(exact, Sampling(limit_tokens=60)).sample(prompts, seeds=[0, 1])
     for window in (1, 8):
@@ -141,17 +94,17 @@ def test_a_token_has_one_log_probability_in_any_batch_and_window(exact):
 
 
 @pytest.mark.gpu
-def test_gradients_are_those_of_the_ordinary_forward_pass_to_its_own_rounding(exact):
+def test_gradients_are_those_of_the_ordinary_forward_pass_to_its_own_rounding(exact, make_wide, of_lengths):
     """Each matrix's gradient points where a float32 model's does, as nearly as the ordinary bf16 model's."""
     rollouts = EngineSampler(exact, Sampling(limit_tokens=80)).sample(of_lengths(30, 70), seeds=[0])
-    ordinary = decoder()
+    ordinary = make_wide(layers=3)
     single = copy.deepcopy(ordinary)
     single.module.float()
     gradients = {}
     for name, model in (("exact", exact), ("ordinary", ordinary), ("single", single)):
         model.module.zero_grad(set_to_none=True)
         hidden_NH, ids_N = before_kept(model, packed(rollouts, device=model.device))
-        logits_NV = model.module.get_output_embeddings()(hidden_NH)[:, :VOCABULARY].float()
+        logits_NV = model.module.get_output_embeddings()(hidden_NH)[:, : model.vocabulary].float()
         logits_NV.log_softmax(-1).gather(-1, ids_N.unsqueeze(-1)).sum().backward()
         gradients[name] = {key: one.grad.double() for key, one in model.module.named_parameters()}
     for key, expected in gradients["single"].items():

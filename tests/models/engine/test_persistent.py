@@ -6,13 +6,12 @@ Shapes: C CTAs, B blocks of 32 columns, R rows of a tile, H hidden, T tokens, V 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from scipy import stats
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2ForCausalLM
 
 from opd.models.engine.persistent import build, fit
 from opd.models.engine.persistent.build import NotBuilt, compile_to
@@ -23,9 +22,7 @@ from opd.models.engine.sampler import EngineSampler
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.records.errors import AskedWrongly
-from opd.records.rollouts import Prompt, Rollout, StopReason
-
-VOCABULARY = 2_200  # ids; 137.5 tiles: a CTA has one or two, and the last one is half padding
+from opd.records.rollouts import Rollout, StopReason
 
 # ---- layouts
 
@@ -188,42 +185,9 @@ def test_the_kernel_compiles_and_its_parameters_are_those_of_the_package(tmp_pat
 
 
 @pytest.fixture(scope="module")
-def wide_decoder() -> LanguageModel:
-    """Two layers of the 1.5B shape, random, with outliers as trained models have them."""
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device, and torch sees none")
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=2_304,
-        hidden_size=1_536,
-        intermediate_size=8_960,
-        num_hidden_layers=2,
-        num_attention_heads=12,
-        num_key_value_heads=2,
-        max_position_embeddings=16_384,
-        tie_word_embeddings=False,
-        initializer_range=0.03,
-    )
-    module = Qwen2ForCausalLM(config).eval()
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            if parameter.dim() == 1:
-                parameter.add_(0.1 * torch.randn_like(parameter))
-            if name.endswith(("o_proj.weight", "down_proj.weight")):
-                parameter[[7, 700]] *= 20.0  # two features of the residual stream are far larger than the others
-    module = module.to(torch.bfloat16).cuda()
-    return LanguageModel(
-        module=module, tokenizer=None, path=Path("wide"), vocabulary=VOCABULARY, stop_ids=frozenset()
-    )
-
-
-def of_lengths(*lengths: int) -> list[Prompt]:
-    """Prompts of so many tokens each."""
-    torch.manual_seed(1)
-    return [
-        Prompt(row=row, problem="", answer="", token_ids=tuple(torch.randint(VOCABULARY, (length,)).tolist()))
-        for row, length in enumerate(lengths)
-    ]
+def wide_decoder(make_wide) -> LanguageModel:
+    """Two layers of the shape that the kernel is made for."""
+    return make_wide()
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +201,7 @@ def gaps(wide_decoder: LanguageModel) -> Callable[[Sequence[Rollout]], torch.Ten
         found = []
         for one in rollouts:
             ids = torch.tensor([[*one.prompt.token_ids, *one.token_ids]], device="cuda")
-            logits_TV = exact(input_ids=ids).logits[0, len(one.prompt.token_ids) - 1 : -1, :VOCABULARY]
+            logits_TV = exact(input_ids=ids).logits[0, len(one.prompt.token_ids) - 1 : -1, : wide_decoder.vocabulary]
             logp_TV = (logits_TV / temperature).log_softmax(-1)
             logp_T = logp_TV.gather(-1, torch.tensor(one.token_ids, device="cuda").unsqueeze(-1)).squeeze(-1)
             found.append((logp_T.cpu() - torch.tensor(one.logp)).abs())
@@ -255,7 +219,7 @@ FREE = Sampling(limit_tokens=40)
 
 
 @pytest.mark.gpu
-def test_log_probabilities_are_as_close_to_float32_as_those_of_the_graphs(wide_decoder, gaps):
+def test_log_probabilities_are_as_close_to_float32_as_those_of_the_graphs(wide_decoder, gaps, of_lengths):
     """Lengths across every page's edge; both round to bf16 at the same points."""
     prompts = of_lengths(1, 127, 128, 129, 16, 1_023, 1_024, 600)
     ours = EngineSampler(wide_decoder, FREE, persistent=True)
@@ -267,7 +231,7 @@ def test_log_probabilities_are_as_close_to_float32_as_those_of_the_graphs(wide_d
 
 
 @pytest.mark.gpu
-def test_what_a_row_gets_depends_on_that_row_alone_to_the_last_bit(wide_decoder):
+def test_what_a_row_gets_depends_on_that_row_alone_to_the_last_bit(wide_decoder, of_lengths):
     """Not on the order, the others, their lengths, the window, or on a run before it."""
     prompts = of_lengths(5, 127, 400, 129, 16, 1_000, 1_024, 600)
     whole = EngineSampler(wide_decoder, FREE, persistent=True).sample(prompts, seeds=[0])
@@ -279,7 +243,7 @@ def test_what_a_row_gets_depends_on_that_row_alone_to_the_last_bit(wide_decoder)
 
 
 @pytest.mark.gpu
-def test_a_long_sequence_is_merged_from_many_pages(wide_decoder, gaps):
+def test_a_long_sequence_is_merged_from_many_pages(wide_decoder, gaps, of_lengths):
     """Nine pages and more are merged another way than eight; 64 pages are the edge at 8,192."""
     prompts = of_lengths(1_020, 1_148, 2_000, 8_180)
     sampler = EngineSampler(wide_decoder, Sampling(limit_tokens=24), persistent=True)
@@ -289,9 +253,9 @@ def test_a_long_sequence_is_merged_from_many_pages(wide_decoder, gaps):
 
 
 @pytest.mark.gpu
-def test_rollouts_of_one_prompt_share_its_pages_and_come_and_go(wide_decoder, gaps, monkeypatch):
+def test_rollouts_of_one_prompt_share_its_pages_and_come_and_go(wide_decoder, gaps, monkeypatch, of_lengths):
     """More requests than rows, prompts over a page long, ends at any time: entries turn all pages back and again."""
-    model = replace(wide_decoder, stop_ids=frozenset(range(0, VOCABULARY, 30)))
+    model = replace(wide_decoder, stop_ids=frozenset(range(0, wide_decoder.vocabulary, 30)))
     sampler = EngineSampler(model, Sampling(limit_tokens=60), largest_batch=8, persistent=True, window=8)
     turned = []
     original = PersistentSteps.put_back
@@ -311,8 +275,8 @@ def test_rollouts_of_one_prompt_share_its_pages_and_come_and_go(wide_decoder, ga
 
 
 @pytest.mark.gpu
-def test_many_rows_are_the_graphs_and_the_last_eight_the_kernels(wide_decoder, gaps, monkeypatch):
-    model = replace(wide_decoder, stop_ids=frozenset(range(0, VOCABULARY, 40)))
+def test_many_rows_are_the_graphs_and_the_last_eight_the_kernels(wide_decoder, gaps, monkeypatch, of_lengths):
+    model = replace(wide_decoder, stop_ids=frozenset(range(0, wide_decoder.vocabulary, 40)))
     windows = []
     original = PersistentSteps.run
     monkeypatch.setattr(
@@ -331,7 +295,7 @@ def test_many_rows_are_the_graphs_and_the_last_eight_the_kernels(wide_decoder, g
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("temperature", [0.6, 1.0, 1.5])
-def test_tokens_are_drawn_as_often_as_the_distribution_says(wide_decoder, temperature):
+def test_tokens_are_drawn_as_often_as_the_distribution_says(wide_decoder, temperature, of_lengths):
     """Chi-square over 20 bins of about equal probability, 4,000 first tokens, against a float32 forward."""
     (prompt,) = of_lengths(70)
     sampling = Sampling(limit_tokens=1, temperature=temperature)
@@ -340,7 +304,9 @@ def test_tokens_are_drawn_as_often_as_the_distribution_says(wide_decoder, temper
     with torch.no_grad():
         exact = Qwen2ForCausalLM(wide_decoder.module.config).cuda().float().eval()
         exact.load_state_dict(wide_decoder.module.state_dict())
-        logits_V = exact(input_ids=torch.tensor([prompt.token_ids], device="cuda")).logits[0, -1, :VOCABULARY]
+        logits_V = exact(input_ids=torch.tensor([prompt.token_ids], device="cuda")).logits[
+            0, -1, : wide_decoder.vocabulary
+        ]
     share_V = (logits_V.double() / temperature).softmax(-1).cpu()
     bin_V = ((share_V.cumsum(-1) - share_V / 2) * 20).long().clamp(0, 19)
     counts_K = torch.bincount(bin_V[[one.token_ids[0] for one in rollouts]], minlength=20)
@@ -350,7 +316,7 @@ def test_tokens_are_drawn_as_often_as_the_distribution_says(wide_decoder, temper
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("settings", [{"top_p": 0.9}, {"top_k": 20, "temperature": 0.7}, {"min_p": 0.05}], ids=str)
-def test_a_cut_distribution_is_that_of_the_graphs(wide_decoder, settings):
+def test_a_cut_distribution_is_that_of_the_graphs(wide_decoder, settings, of_lengths):
     """Where both have drawn the same so far, the log-probabilities are close, cut and raw."""
     cut = Sampling(limit_tokens=20, **settings)
     ours = EngineSampler(wide_decoder, cut, persistent=True).sample(of_lengths(60, 130), seeds=range(4))
@@ -367,7 +333,7 @@ def test_a_cut_distribution_is_that_of_the_graphs(wide_decoder, settings):
 
 
 @pytest.mark.gpu
-def test_weights_that_are_written_in_place_are_laid_out_anew(wide_decoder, gaps):
+def test_weights_that_are_written_in_place_are_laid_out_anew(wide_decoder, gaps, of_lengths):
     sampler = EngineSampler(wide_decoder, FREE, persistent=True)
     before = sampler.sample(of_lengths(30), seeds=[0])
     parameters = list(wide_decoder.module.parameters())
@@ -388,7 +354,7 @@ def test_weights_that_are_written_in_place_are_laid_out_anew(wide_decoder, gaps)
 
 
 @pytest.mark.gpu
-def test_where_a_launch_is_refused_the_graphs_go_on(wide_decoder, gaps):
+def test_where_a_launch_is_refused_the_graphs_go_on(wide_decoder, gaps, of_lengths):
     sampler = EngineSampler(wide_decoder, FREE, persistent=True, window=8)
     sampler.sample(of_lengths(30, 140), seeds=[0])
     kernel = sampler._kept[1]._persistent
@@ -409,7 +375,7 @@ def test_where_a_launch_is_refused_the_graphs_go_on(wide_decoder, gaps):
 
 
 @pytest.mark.gpu
-def test_weights_that_are_not_finite_are_an_error_and_leave_the_cache_clean(wide_decoder):
+def test_weights_that_are_not_finite_are_an_error_and_leave_the_cache_clean(wide_decoder, of_lengths):
     sampler = EngineSampler(wide_decoder, FREE, persistent=True)
     before = sampler.sample(of_lengths(30), seeds=[0])
     weight = wide_decoder.module.model.layers[1].mlp.down_proj.weight
@@ -427,7 +393,7 @@ def test_weights_that_are_not_finite_are_an_error_and_leave_the_cache_clean(wide
 
 @pytest.mark.gpu
 @pytest.mark.patient
-def test_ten_thousand_launches_give_the_same_twice(wide_decoder):
+def test_ten_thousand_launches_give_the_same_twice(wide_decoder, of_lengths):
     sampler = EngineSampler(wide_decoder, Sampling(limit_tokens=5_000), persistent=True, window=1)
     first = sampler.sample(of_lengths(5, 60, 100, 128, 200, 300, 17, 90), seeds=[0])
     again = sampler.sample(of_lengths(5, 60, 100, 128, 200, 300, 17, 90), seeds=[0])
