@@ -25,6 +25,7 @@ KINDS = {
     "minibatches": ("optimizer.minibatches=4",),
     "more_updates_than_a_rank_has_rollouts": ("optimizer.minibatches=9",),
     "divergence": ("objective={name='jsd'}",),
+    "alternatives": ("save.alternatives=3",),
     "adapters": ("lora={rank=2, alpha=4}",),
     "reward": (
         "reward={grader='tests.train.ranks.graders:of_even_length', weight=0.3}",
@@ -101,6 +102,9 @@ def check_tokens(out: Path, alone: Path) -> None:
             assert one.rollout.token_ids == other.rollout.token_ids
             assert one.rollout.logp == pytest.approx(other.rollout.logp, rel=1e-6, abs=1e-9)
             assert one.teacher_logp == pytest.approx(other.teacher_logp, rel=1e-6, abs=1e-9)
+            assert (one.alternatives is None) == (other.alternatives is None)
+            if one.alternatives is not None and other.alternatives is not None:
+                assert one.alternatives.ids == other.alternatives.ids
 
 
 def check_weights(out: Path, alone: Path) -> None:
