@@ -1,6 +1,6 @@
 """What a training step costs by its parts: scoring, forward and backward, the optimizer, and the whole of it.
 
-    python benchmarks/bench_step.py [--plain-layers] [--only WHAT] [--json FILE]     one GPU, random weights, five minutes
+    python benchmarks/bench_step.py [--plain-layers] [--only WHAT] [--json FILE]    one GPU, random weights, minutes
     python benchmarks/bench_step.py --tiny                                the program itself, on any machine
 
 The shape is that of recipes/opd_math_1p5b.toml: Qwen2 with 1,777,088,000 parameters, student and teacher of one size,
