@@ -1,5 +1,6 @@
 """The examples below a verb's help can be typed as they stand."""
 
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -38,7 +39,7 @@ def test_the_main_verbs_have_examples_of_themselves() -> None:
 @pytest.mark.parametrize(("name", "line"), examples())
 def test_an_example_stands_on_one_line_and_is_understood(name: str, line: str) -> None:
     """Its verb, flags and values; not whether the paths in it exist."""
-    program, *words = shlex.split(line.partition(" | ")[0])
+    program, *words = shlex.split(re.split(r" [|>] ", line)[0])  # what the shell does with it is the shell's
     assert program == "opd"
     command: click.Command = opd
     while isinstance(command, click.Group):
