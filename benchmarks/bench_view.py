@@ -5,7 +5,8 @@
 2,000 steps of metrics, 500 rollouts of 4,000 tokens, an evaluation of 2,000 responses of 12,000 tokens. Measured are
 the first answers of a server that has just been started, when nothing was read yet, and the same again; each is one
 request over loopback, from its sending to the last byte. Where there is a Chromium, then the pages: from the address
-to the first paint, and until what the page is about is drawn; each with a server and a browser profile of its own.
+to the first paint, and until what the page is about is drawn; each with a browser profile of its own, at a server
+that is up and has read no run yet.
 """
 
 import http.client
@@ -168,6 +169,7 @@ def painted(folder: Path, browser: Any, ids: Mapping[str, str]) -> dict[str, tup
     took = {}
     for path, sign in pages.items():
         with server(folder) as (connection, headers, _), browser.new_context(viewport=WINDOW) as context:
+            seconds(connection, headers, "/")  # it is up, and has read no run yet
             name, _, value = headers["cookie"].partition("=")
             base = f"http://{connection.host}:{connection.port}"
             context.add_cookies([{"name": name, "value": value, "url": base}])

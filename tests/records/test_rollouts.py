@@ -30,7 +30,7 @@ def test_every_token_has_the_same_number_of_alternatives():
     fits = Alternatives(count=2, ids=array("i", range(6)), logp=array("f", [-1.0] * 6))
     assert ScoredRollout(rollout=sampled, teacher_logp=(-1.0,) * 3, alternatives=fits).alternatives == fits
     short = Alternatives(count=2, ids=array("i", range(4)), logp=array("f", [-1.0] * 4))
-    with pytest.raises(ValueError, match="^3 sampled tokens but 4 alternatives$"):
+    with pytest.raises(ValueError, match=r"^3 sampled tokens but 4 alternatives$"):
         ScoredRollout(rollout=sampled, teacher_logp=(-1.0,) * 3, alternatives=short)
     for count, ids, values in ((2, 3, 3), (2, 4, 2), (0, 0, 0)):
         with pytest.raises(ValueError, match=f"{ids} ids, {values} log-probabilities, {count} at each place"):

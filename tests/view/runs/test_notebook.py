@@ -1,7 +1,7 @@
 """Boards and runs in a real notebook: a kernel runs the cells, and what a page would show is looked at.
 
-    kernel("run(…)")    executes a cell; gives its outputs, as they stand in the notebook at the end
-    kernel.updates      how often a block was drawn anew in place
+kernel("run(…)")    executes a cell; gives its outputs, as they stand in the notebook at the end
+kernel.updates      how often a block was drawn anew in place
 """
 
 import asyncio
@@ -135,9 +135,12 @@ def test_a_run_that_fails_leaves_its_last_state_and_its_error(kernel: Kernel) ->
     block, error = kernel("with TrainBoard(total_steps=5): raise ValueError('out of rows')", failing=True)
     assert "step 0/5" in text_of(html_of(block))
     assert error["ename"] == "ValueError"
-    assert kernel("import threading; [one.name for one in threading.enumerate() if one.name == 'opd-board']")[0][
-        "data"
-    ]["text/plain"] == "[]"
+    assert (
+        kernel("import threading; [one.name for one in threading.enumerate() if one.name == 'opd-board']")[0]["data"][
+            "text/plain"
+        ]
+        == "[]"
+    )
 
 
 def test_quiet_shows_nothing_and_a_stream_that_is_given_gets_lines(
