@@ -34,6 +34,7 @@ LINK = re.compile(
     r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)|\b(?:src|href)=\"([^\"]+)\"|^\[[^\]]+\]:\s+(\S+)", re.MULTILINE
 )
 SPAN = re.compile(r"`((?:opd|\./dev) [^`\n]+)`")
+NAMED = re.compile(r"((?:`\w+`(?:, | and )?)+) in \[[^\]\n]+\]\(([^)\s]+)\)")  # names, and the file that has them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,16 @@ def broken_links(page: str, path: Path) -> Iterator[str]:
             yield f"{target}: there is no {file}"
         elif anchor and there.suffix == ".md" and anchor not in anchors(there.read_text(encoding="utf-8")):
             yield f"{target}: {there.name} has no such heading"
+
+
+def misplaced_names(page: str, path: Path) -> Iterator[str]:
+    """Of what a page says to be in a file it links to: the names that the file doesn't have."""
+    for names, target in NAMED.findall(prose(page)):
+        file = path.parent / target
+        text = file.read_text(encoding="utf-8") if file.is_file() else ""
+        for name in re.findall(r"`(\w+)`", names):
+            if not re.search(rf"\b{name}\b", text):
+                yield f"{target} has no {name}"
 
 
 def python_faults(block: Block, root: Path) -> Iterator[str]:
@@ -178,6 +189,19 @@ def test_relative_links_lead_somewhere(pages, root):
     assert not found, "\n".join(found)
 
 
+def test_names_stand_in_the_files_that_a_page_gives(pages, root):
+    found = [
+        f"{path.relative_to(root)}: {fault}" for path, page in pages.items() for fault in misplaced_names(page, path)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_page_is_in_the_index(root):
+    index = (root / "docs/README.md").read_text(encoding="utf-8")
+    pages = {one.name for one in (root / "docs").glob("*.md")} - {"README.md"}
+    assert sorted(page for page in pages if f"]({page})" not in index) == []
+
+
 def test_snippets_of_python_compile_and_import_what_exists(pages, root):
     found = [
         f"{path.relative_to(root)}:{block.line}: {fault}"
@@ -235,6 +259,12 @@ def test_planted_links_are_followed(tmp_path):
         "other.md#no-such",
         "no.png",
     ]
+
+
+def test_planted_names_are_looked_for(tmp_path):
+    (tmp_path / "a.cu").write_text("int first(int second);\n")
+    page = "`first`, `second` in [a.cu](a.cu), `firs` and `third` in [it](a.cu), `fourth` is in [a.cu](a.cu)"
+    assert list(misplaced_names(page, tmp_path / "page.md")) == ["a.cu has no firs", "a.cu has no third"]
 
 
 @pytest.mark.parametrize(

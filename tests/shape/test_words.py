@@ -12,6 +12,8 @@ TEXT = {
     "",
     ".cfg",
     ".css",
+    ".cu",
+    ".cuh",
     ".html",
     ".j2",
     ".js",
