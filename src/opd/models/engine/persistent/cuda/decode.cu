@@ -173,6 +173,8 @@ INLINE void clear(const Params &P, const Shared &s, const Place &at, const Head 
     }
     clear_pages(P, s, copy, step, mine, at.tid);
 }
+// All steps of the finish warps: slots in the order in which `compute` fills them. A CTA's 12 features of the residual
+// stream are the `x` of the threads that own one.
 INLINE void finish(const Params &P, Shared &s, int cta) {
     Place at;
     at.tid = threadIdx.x - COMPUTE_THREADS;

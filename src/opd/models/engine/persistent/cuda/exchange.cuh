@@ -1,7 +1,8 @@
 // How CTAs hand numbers to each other: through words that carry their own flag.
 //
 // A word of all ones is a NaN that no conversion and no sum produces. Buffers are filled with it; a reader loads until
-// none is left: no fence, no counter, no second way to the L2. Each buffer has three copies, taken in turn by the layer.
+// none is left: no fence, no counter, no second way to the L2. Each buffer has three copies, taken in turn by the layer:
+// `e` counts layers over all steps of a launch, from 1, and layer e has copy e % 3.
 // A CTA clears what it wrote in layer e - 1 at the end of layer e, once all have counted GATED_DONE there, and it is
 // written again in layer e + 2, whose readers have acquired that layer's counter (`wait_for_stored`).
 #pragma once

@@ -8,7 +8,7 @@ typedef __nv_bfloat16 bf16;
 
 // The decoder: Qwen2 at 1.5B. Layers and vocabulary are arguments.
 constexpr int HIDDEN = 1536, INNER = 8960, HEADS = 12, KEY_HEADS = 2, GROUP = HEADS / KEY_HEADS, HEAD = 128;
-constexpr int ROWS = 8, PAIRS = ROWS * KEY_HEADS;  // sequences, and their key heads
+constexpr int ROWS = 8, PAIRS = ROWS * KEY_HEADS;  // a row is a sequence; a pair is a row and one of its key heads
 constexpr int PAGE = 128;                          // keys of a page, which one CTA attends to at once
 
 // The grid: one CTA an SM. 128 of them share the layers out, all have a part of the head.
@@ -32,7 +32,13 @@ constexpr int PARTIAL = 136;   // floats from one head's partial output to the n
 constexpr float LOG2E = 1.4426950408889634f;
 constexpr int NONE = -1, BROKEN = -2;  // as in board.py
 
-// Counters, one a 128-byte line.
+// Counters, one a 128-byte line; all begin at 0 with a launch and only grow.
+//   GATED_DONE     one a CTA and layer: it has read all it needs of the layer before, and cleared its part of the one
+//                  before that
+//   DRAWN          one a token drawn
+//   HEADS_DONE     one a CTA and step: its part of the head is written
+//   MIXED_STORED   one a finish warp and layer: its part of x behind attention is stored
+//   DOWN_STORED    the same behind down
 enum Counter { GATED_DONE, DRAWN, HEADS_DONE, MIXED_STORED, DOWN_STORED, COUNTERS = 8 };
 constexpr int LINE = 32;
 
