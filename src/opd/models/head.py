@@ -151,6 +151,8 @@ def _matrix(model: LanguageModel, gradient_RH: torch.Tensor | None) -> torch.Ten
         assert gradient_RH is None, "the gradient of another head is autograd's"
         return None
     autograds = gradient_RH is None and weight_RH.requires_grad and torch.is_grad_enabled()
+    if autograds and model.exact:
+        raise ValueError("an exact head learns into a gradient_RH: autograd's own product is not exact")
     return None if autograds else weight_RH.detach()
 
 

@@ -6,6 +6,7 @@ import torch
 
 from opd.models.engine.engine import Engine
 from opd.models.engine.operations import TORCH
+from opd.models.engine.persistent.program import LaunchFailed
 from opd.models.engine.requests import Request, State
 from opd.models.engine.room import Room, Size
 from opd.models.engine.step import decode_step
@@ -73,6 +74,34 @@ def test_a_cancelled_request_stops_where_it_is_and_changes_nothing_for_the_other
     assert engine.schedule.free_pages == 40
     engine.cancel(requests)  # what has ended stays as it ended
     assert requests[0].state in {State.STOPPED, State.LIMITED}
+
+
+def test_a_launch_that_is_refused_within_a_window_is_gone_on_from(make_decoder):
+    """The persistent kernel has done two steps of the window's three; the third and all others are the graphs'."""
+    model = make_decoder("qwen2")
+    expected = finished(engine_of(model), [request(row) for row in range(4)])
+    engine = engine_of(model)
+
+    class Refused:
+        def begin(self) -> None: ...
+
+        def put_back(self, running) -> None: ...
+
+        def takes(self, running) -> bool:
+            return True
+
+        def run(self, running, times) -> None:
+            longest = max(one.tokens for one in running)
+            for tick in range(2):
+                engine._step(len(running), longest + tick)
+            error = LaunchFailed("too many blocks in cooperative launch")
+            error.steps = 2
+            raise error
+
+    engine._persistent = Refused()
+    with pytest.warns(UserWarning, match="too many blocks"):
+        assert finished(engine, [request(row) for row in range(4)]) == expected
+    assert engine._persistent is None
 
 
 def test_weights_that_change_in_the_middle_are_used_for_every_key(make_decoder):

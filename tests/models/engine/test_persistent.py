@@ -4,6 +4,7 @@ Shapes: C CTAs, B blocks of 32 columns, R rows of a tile, H hidden, T tokens, V 
 """
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ import torch
 from scipy import stats
 from transformers import Qwen2ForCausalLM
 
-from opd.models.engine.persistent import build, fit
+from opd.models.engine import sampler as sampler_module
+from opd.models.engine.persistent import build, fit, layout
 from opd.models.engine.persistent.build import NotBuilt, compile_to
 from opd.models.engine.persistent.layout import layer_blocks, packed_features, rotated_rows
 from opd.models.engine.persistent.program import LaunchFailed
@@ -90,6 +92,23 @@ def test_the_copy_of_the_weights_is_as_large_as_the_weights():
     assert 132 / 128 * 28 * layer + 2 * 151_665 * 1_536 <= taken < 132 / 128 * 28 * layer + 2 * 152_064 * 1_536 + 1
 
 
+def test_what_the_kernel_and_the_package_both_say_is_the_same():
+    """Constants of shape.cuh, worked out here from their own expressions."""
+    source = (build.SOURCES / "shape.cuh").read_text()
+    said: dict[str, int] = {}
+    for line in re.findall(r"^constexpr (?:int|size_t) (.+?);", source, re.MULTILINE):
+        for name, expression in re.findall(r"(\w+) = ([^,]+)", line.replace("(size_t)", "").replace("/", "//")):
+            said[name] = eval(expression, {}, said)  # arithmetic of the names before it
+    assert said["ROWS"] == fit.ROWS
+    assert said["PAGE"] == fit.PAGE_TOKENS
+    assert said["CTAS"] == fit.SMS
+    assert said["TABLE"] * said["PAGE"] >= fit.MOST_TOKENS
+    names = ("HIDDEN", "INNER", "HEADS", "KEY_HEADS", "HEAD")
+    assert dict(zip(fit.MADE_FOR, (said[name] for name in names), strict=True)) == fit.MADE_FOR
+    assert (said["WORKERS"], said["COMPUTE"]) == (layout.CTAS, layout.WARPS)
+    assert layer_blocks().numel() * 64 == said["WORKERS"] * said["LAYER_BYTES"]
+
+
 # ---- where it does not fit
 
 
@@ -142,6 +161,22 @@ def test_without_a_compiler_the_message_says_what_to_install(monkeypatch, tmp_pa
     build.library.cache_clear()
     with pytest.raises(NotBuilt, match="nvcc is not to be found; install the CUDA toolkit"):
         build.library()
+
+
+def test_a_sampler_says_at_once_that_there_is_no_library(monkeypatch, make_decoder):
+    """What the record of a run names is what runs."""
+
+    def refuse():
+        raise NotBuilt("nvcc is not to be found; install the CUDA toolkit")
+
+    monkeypatch.setattr(fit, "misfit", lambda _: None)
+    monkeypatch.setattr(sampler_module, "library", refuse)
+    model = make_decoder("qwen2", "bfloat16")
+    with pytest.raises(AskedWrongly, match="nvcc is not to be found"):
+        EngineSampler(model, Sampling(limit_tokens=4), persistent=True)
+    monkeypatch.setattr(sampler_module, "library", lambda: None)
+    with pytest.raises(AskedWrongly, match="at most 16,352 tokens, and 31,744"):
+        EngineSampler(model, Sampling(limit_tokens=31_744), persistent=True)
 
 
 def test_a_compiler_that_fails_leaves_nothing_behind(tmp_path):

@@ -88,20 +88,21 @@ class Engine:
             return
         self._write(running)
         times = min(self._window, max(request.left_tokens for request in running))
-        if not self._run_persistent(running, times):
+        done = self._run_persistent(running, times)
+        if done < times:
             assert self._step is not None, "without a step, the persistent kernel takes every window"
             self._pages_as_rows()
             longest = max(request.tokens for request in running)
             most = max(request.most_tokens for request in running) - 1  # what is drawn last is never stored
-            for tick in range(times):
+            for tick in range(done, times):
                 self._step(len(running), min(longest + tick, most))
         self.steps += times
         self._read(running, times)
 
-    def _run_persistent(self, running: Sequence[Request], times: int) -> bool:
-        """Whether the persistent kernel did the window; where it can't be started it is not asked again."""
+    def _run_persistent(self, running: Sequence[Request], times: int) -> int:
+        """Steps of the window that the persistent kernel did; where it can't be started it is not asked again."""
         if self._persistent is None or not self._persistent.takes(running):
-            return False
+            return 0
         try:
             self._persistent.run(running, times)
         except LaunchFailed as error:
@@ -110,8 +111,8 @@ class Engine:
             warnings.warn(f"the persistent kernel can't be started ({error}); graphs go on", stacklevel=2)
             self._pages_as_rows()
             self._persistent = None
-            return False
-        return True
+            return error.steps
+        return times
 
     def _pages_as_rows(self) -> None:
         if self._persistent is not None:

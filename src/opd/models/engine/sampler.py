@@ -12,7 +12,7 @@ from opd.models.engine.graphs import ways_on_cuda
 from opd.models.engine.mixer import PreparedStep
 from opd.models.engine.operations import TORCH, Operations
 from opd.models.engine.persistent import fit
-from opd.models.engine.persistent.build import NotBuilt
+from opd.models.engine.persistent.build import NotBuilt, library
 from opd.models.engine.persistent.steps import PersistentSteps
 from opd.models.engine.requests import Request, State
 from opd.models.engine.room import Room, Size
@@ -62,7 +62,7 @@ class EngineSampler:
         self._largest_batch = min(largest_batch, fit.ROWS) if model.exact else largest_batch
         self._keeps = model.device.type == "cuda"  # a room with graphs is dear, and memory between calls is planned
         self._must = model.exact or persistent is True
-        self._without = "it was not asked for" if persistent is False else fit.misfit(model)
+        self._without = "it was not asked for" if persistent is False else _without_kernel(model, sampling)
         if self._must and self._without:
             raise AskedWrongly(f"{model.path}: the persistent kernel can't run this model here: {self._without}")
         own = PAGE_TOKENS if self._without else fit.PAGE_TOKENS
@@ -176,6 +176,17 @@ class EngineSampler:
             stop=StopReason.EOS if request.state is State.STOPPED else StopReason.LENGTH,
             policy_version=self._version,
         )
+
+
+def _without_kernel(model: LanguageModel, sampling: Sampling) -> str | None:
+    """Why the persistent kernel can't run a model here, as far as is known before there are prompts."""
+    if reason := fit.misfit(model) or fit.length_misfit(sampling.limit_tokens, window=WINDOW["cuda"]):
+        return reason
+    try:
+        library()
+    except NotBuilt as error:
+        return str(error)
+    return None
 
 
 def ways(room: Room, *, exact: bool = False) -> tuple[Operations, Step | None]:

@@ -57,8 +57,13 @@ def room_misfit(*, page_tokens: int, sequence_tokens: int, pages: int, window: i
     """The same of a cache."""
     if page_tokens != PAGE_TOKENS:
         return f"its pages have {PAGE_TOKENS} tokens, and these {page_tokens}"
-    if sequence_tokens + window > MOST_TOKENS:
-        return f"its sequences have at most {MOST_TOKENS - window:,} tokens, and {sequence_tokens:,} are asked for"
     if pages >= MOST_PAGES:
         return f"its pools have at most {MOST_PAGES - 1:,} pages, and {pages:,} are asked for"
+    return length_misfit(sequence_tokens, window=window)
+
+
+def length_misfit(sequence_tokens: int, *, window: int) -> str | None:
+    """The same of the longest sequence: one that has ended runs on to the end of the window."""
+    if sequence_tokens + window > MOST_TOKENS:
+        return f"its sequences have at most {MOST_TOKENS - window:,} tokens, and {sequence_tokens:,} are asked for"
     return None

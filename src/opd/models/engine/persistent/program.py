@@ -34,6 +34,8 @@ class Params(ctypes.Structure):
 class LaunchFailed(Exception):
     """CUDA refused a launch; the message is its own."""
 
+    steps: int = 0  # of the window that were done before
+
 
 class Program:
     """The library's functions, on torch's current stream."""

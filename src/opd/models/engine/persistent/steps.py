@@ -16,7 +16,7 @@ import torch
 from opd.models.engine.persistent import fit
 from opd.models.engine.persistent.build import NotBuilt
 from opd.models.engine.persistent.layout import layer_blocks, packed_features, rotated_rows
-from opd.models.engine.persistent.program import Params, Program
+from opd.models.engine.persistent.program import LaunchFailed, Params, Program
 from opd.models.engine.requests import Request
 from opd.models.engine.room import Room
 
@@ -59,7 +59,7 @@ class PersistentSteps:
 
     @torch.inference_mode()
     def run(self, running: Sequence[Request], times: int) -> None:
-        """So many steps of the board's first rows, one a request."""
+        """So many steps of the board's first rows, one a request. A `LaunchFailed` says how many came before."""
         if not self._laid_out:
             self.lay_out()
         self._turn_to_fragments(running)
@@ -72,8 +72,12 @@ class PersistentSteps:
         params = self._params(rows=len(running), steps=1, longest=longest)
         board, vocabulary = self._room.board.first(len(running)), self._room.shape.vocabulary
         logits_BV = self._memory["logits"][: fit.ROWS * vocabulary].view(fit.ROWS, vocabulary)[: len(running)]
-        for _ in range(times):
-            self._program.decode(params)
+        for step in range(times):
+            try:
+                self._program.decode(params)
+            except LaunchFailed as error:
+                error.steps = step
+                raise
             uniform_B = board.uniform_BW.index_select(1, board.tick).squeeze(1)
             choice = table.choose_among(logits_BV, uniform_B, self._room.sampling)
             table.advance(board, choice, self._room.stop_V)
