@@ -24,7 +24,8 @@ from opd.records.places import SHIPPED, locate
 transformers_logging.disable_progress_bar()  # opd's own boards show what takes long
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
-_FETCHED = ["*.json", "*.safetensors", "*.jinja", "tokenizer*", "vocab*", "merges*"]
+_WEIGHTS = "*.safetensors"
+_FETCHED = ["*.json", _WEIGHTS, "*.jinja", "tokenizer*", "vocab*", "merges*"]
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _HEAD_SCALES = ("final_logit_softcapping", "logits_scaling", "logit_scale")  # the chunked head applies none
@@ -63,11 +64,11 @@ class LanguageModel:
         return sum(parameter.numel() for parameter in self.module.parameters())
 
 
-def find_model(reference: str, revision: str | None = None, *, fetch: bool = True) -> Path:
+def find_model(reference: str, revision: str | None = None, *, fetch: bool = True, weights: bool = True) -> Path:
     """The directory that a reference stands for; a hub model is fetched, or without `fetch` looked for in the cache.
 
     The revision is of a hub model; a directory is taken as it is. Raises `AskedWrongly` when there is none, or
-    when it is not a complete, data-only model directory.
+    when it is not a complete, data-only model directory; without `weights` it need not have any.
     """
     path = locate(reference)
     if not path.is_dir():
@@ -75,21 +76,22 @@ def find_model(reference: str, revision: str | None = None, *, fetch: bool = Tru
             raise AskedWrongly(
                 f"model {reference!r}: no such directory; name a model directory, or owner/name on the hub"
             )
-        path = _from_hub(reference, revision, fetch=fetch)
+        path = _from_hub(reference, revision, fetch=fetch, weights=weights)
     if path.name.endswith(PARTIAL):
         raise AskedWrongly(f"{path} is a checkpoint that was never finished; take a published one")
-    check_model_directory(path)
+    check_model_directory(path, weights=weights)
     return path
 
 
-def check_model_directory(path: Path) -> None:
+def check_model_directory(path: Path, *, weights: bool = True) -> None:
     """Nothing, when the directory holds a model, its weights and its tokenizer as data; else `AskedWrongly`."""
     if not (path / "config.json").is_file():
         raise AskedWrongly(f"{path} has no config.json: it is not a Hugging Face model directory")
     if not any((path / name).is_file() for name in _TOKENIZERS):
         raise AskedWrongly(f"{path} has no tokenizer (none of {', '.join(_TOKENIZERS)}): save one beside the weights")
     _check_config(path)
-    check_weights(path)
+    if weights:
+        check_weights(path)
 
 
 def model_digest(path: Path) -> str:
@@ -207,15 +209,16 @@ def _check_filled(path: Path, found: Any) -> None:
             )
 
 
-def _from_hub(repository: str, revision: str | None, *, fetch: bool) -> Path:
+def _from_hub(repository: str, revision: str | None, *, fetch: bool, weights: bool) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     name = f"{repository}@{revision}" if revision else repository
     command = f"hf download {repository}" + (f" --revision {revision}" if revision else "")
+    patterns = _FETCHED if weights else [one for one in _FETCHED if one != _WEIGHTS]
     try:
         path = Path(
-            snapshot_download(repository, revision=revision, allow_patterns=_FETCHED, local_files_only=not fetch)
+            snapshot_download(repository, revision=revision, allow_patterns=patterns, local_files_only=not fetch)
         )
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
         what = f"the hub did not give it ({type(error).__name__})" if fetch else "nothing was fetched"

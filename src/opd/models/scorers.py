@@ -1,4 +1,4 @@
-"""Who scores with the teacher: transformers' own forward pass, or vLLM."""
+"""Who scores with the teacher: transformers' own forward pass, vLLM in this process, or servers (`served/`)."""
 
 from typing import Literal
 
@@ -7,13 +7,14 @@ from opd.models.load import LanguageModel
 from opd.models.plain import PlainScorer
 from opd.models.vllm.scorer import VllmScorer, check_scoring
 
-ScorerChoice = Literal["plain", "vllm"]
+ScorerHere = Literal["plain", "vllm"]
+ScorerChoice = Literal["plain", "vllm", "served"]
 
 
 def choose_scorer(
     model: LanguageModel,
     *,
-    scorer: ScorerChoice,
+    scorer: ScorerHere,
     temperature: float,
     sequence_tokens: int,
     largest_tokens: int,

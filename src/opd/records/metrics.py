@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
 
+from opd.records.served import TeacherServer
 from opd.records.settings import Settings
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -144,3 +145,5 @@ class RunSummary(Settings):
     """Rollouts whose grader failed, over all steps; null without a task reward."""
     notes: tuple[str, ...] = ()
     """What was said before step one."""
+    teacher_servers: tuple[TeacherServer, ...] = ()
+    """Those that scored, with how each was proven to be the teacher; empty where it was loaded here."""

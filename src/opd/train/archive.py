@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from opd.models.machine import describe
+from opd.models.served.scorer import ServedScorer
 from opd.records.files import digest, read_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
 from opd.records.rollout_table import table_path
@@ -80,6 +81,7 @@ class Archive:
             student=digest(parts.origins.student),
             teacher=digest(parts.origins.teacher),
             left_out=parts.left_out,
+            teacher_servers=parts.scorer.records if isinstance(parts.scorer, ServedScorer) else (),
             ungraded=sum(line.ungraded or 0 for line in self._lines) if recipe.reward is not None else None,
         )
 

@@ -1,12 +1,14 @@
 """What a recipe needs and this machine does not have, said all at once, before anything is loaded or made."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from opd.models.adapters import missing_library
 from opd.models.layers import missing_compiler
 from opd.models.machine import device_meant, memory_bytes
+from opd.models.served.scorer import check_here
 from opd.models.vllm.library import vllm_version
 from opd.records.errors import AskedWrongly
 from opd.train.data import check_data
@@ -21,11 +23,12 @@ def lacks(recipe: Recipe) -> list[str]:
 
     A model on the hub is fetched only when nothing else is lacking.
     """
-    student, teacher = look(recipe.student), look(recipe.teacher)
+    weights = recipe.reads_teacher
+    student, teacher = look(recipe.student), look(recipe.teacher, weights=weights)
     others = _beside_models(recipe)
     if not others and _least_memory(recipe, student, teacher) is None:
         student = student if student.here else look(recipe.student, fetch=True)
-        teacher = teacher if teacher.here else look(recipe.teacher, fetch=True)
+        teacher = teacher if teacher.here else look(recipe.teacher, fetch=True, weights=weights)
     return [*_of_models(recipe, student, teacher), *others]
 
 
@@ -47,6 +50,7 @@ def _beside_models(recipe: Recipe) -> list[str]:
         missing_compiler(device_meant(recipe.machine.device)) if recipe.machine.compile else None,
         unusable_grader(recipe.reward),
         _fault(vllm_version, "machine") if "vllm" in (recipe.machine.engine, recipe.machine.scorer) else None,
+        _fault(partial(check_here, recipe.machine.served), "teacher") if recipe.machine.scorer == "served" else None,
     ]
     return [fault for fault in faults if fault]
 
@@ -55,8 +59,10 @@ def _least_memory(recipe: Recipe, student: Found, teacher: Found) -> str | None:
     """The floor that no setting of the machine lowers, which a run refuses to start below."""
     device = device_meant(recipe.machine.device)
     needed = None
-    if student.parameters is not None and teacher.parameters is not None:
+    served = recipe.machine.scorer == "served"  # on another machine, or at least in another process
+    if student.parameters is not None and (served or teacher.parameters is not None):
         needed = state_bytes(recipe.student, student.parameters, trained=trained_parameters(recipe, student))
+    if needed is not None and teacher.parameters is not None and not served:
         needed += state_bytes(recipe.teacher, teacher.parameters, trained=0)
     amount = "" if needed is None else f" with at least {needed / GIB:.0f} GiB"
     if device == "cuda" and not torch.cuda.is_available():

@@ -106,16 +106,19 @@ class Found:
         return self.folder is not None
 
 
-def look(settings: ModelSettings, *, fetch: bool = False) -> Found:
-    """What there is of a model: on this machine, or with `fetch` on the hub, which may take long."""
+def look(settings: ModelSettings, *, fetch: bool = False, weights: bool = True) -> Found:
+    """What there is of a model: on this machine, or with `fetch` on the hub, which may take long.
+
+    Without `weights` it is complete with its configuration and tokenizer.
+    """
     try:
-        folder = find_model(settings.model, settings.revision, fetch=fetch)
+        folder = find_model(settings.model, settings.revision, fetch=fetch, weights=weights)
     except AskedWrongly as error:
         return Found(folder=None, fault=str(error), parameters=settings.parameters, shape=None)
     return Found(
         folder=folder,
         fault=None,
-        parameters=parameters_in(folder),
+        parameters=parameters_in(folder) or settings.parameters,
         shape=read_shape(read_json(folder / "config.json")),
     )
 
@@ -126,7 +129,7 @@ def memory_parts(recipe: Recipe, load: Load, *, device: str, student: Found, tea
     width, teacher_width = WIDTHS[recipe.student.dtype], WIDTHS[recipe.teacher.dtype]
     if student.parameters is not None:
         parts += _trained(recipe.student.dtype, student.parameters, trained_parameters(recipe, student))
-    if teacher.parameters is not None:
+    if teacher.parameters is not None and recipe.machine.scorer != "served":
         parts.append(Part(name="teacher's weights", bytes=teacher_width * teacher.parameters))
     if student.shape is not None:
         matrices = HEAD_MATRICES[isinstance(recipe.objective, Divergence)]

@@ -7,6 +7,7 @@ section.key=value` is the only override. The run writes the resolved form to `re
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import torch
@@ -29,6 +30,9 @@ from opd.models.load import LanguageModel, find_model, load_model
 from opd.models.machine import choose_device
 from opd.models.samplers import Chosen, EngineChoice, choose_sampler
 from opd.models.scorers import ScorerChoice, choose_scorer
+from opd.models.served.outline import outline
+from opd.models.served.scorer import check_served, served_scorer
+from opd.models.served.settings import ServedSettings
 from opd.models.vllm.sampler import check_sampling
 from opd.models.vllm.scorer import check_scoring
 from opd.records.errors import AskedWrongly
@@ -165,7 +169,10 @@ class MachineSettings(Settings):
     """The student's log-probabilities are the sampler's to the last bit: an exact forward pass, where the persistent
     kernel fits."""
     scorer: ScorerChoice = "plain"
-    """What scores with the teacher: `plain`, or `vllm`, whose copy is then the only one on the GPU."""
+    """What scores with the teacher: `plain`; `vllm`, whose copy is then the only one on the GPU; or `served`, by the
+    servers in `served`, and nothing of the teacher but its tokenizer is loaded here."""
+    served: ServedSettings | None = None
+    """The teacher's servers."""
     vllm_sleeps: bool = False
     """Between two calls vLLM gives its memory back, and is sent its weights anew. For one in a process."""
     recompute_layers: bool = False
@@ -231,7 +238,7 @@ class Recipe(Settings):
         return self
 
     @model_validator(mode="after")
-    def _within_vllm(self) -> Self:
+    def _within_backends(self) -> Self:
         if self.machine.engine == "vllm":
             check_sampling(self.rollouts.sampling)
         if self.machine.vllm_sleeps and self.machine.engine == self.machine.scorer == "vllm":
@@ -241,11 +248,13 @@ class Recipe(Settings):
             )
         if self.machine.scorer == "vllm":
             check_scoring(temperature=self.rollouts.temperature, alternatives=self.save.alternatives)
-            if isinstance(self.objective, Divergence):
-                raise AskedWrongly(
-                    f'machine.scorer = "vllm" with objective {self.objective.name}, which compares whole '
-                    'distributions: vLLM gives the sampled tokens\' alone; set machine.scorer = "plain"'
-                )
+        if self.machine.scorer == "served":
+            check_served(self.machine.served, temperature=self.rollouts.temperature)
+        if self.machine.scorer != "plain" and isinstance(self.objective, Divergence):
+            raise AskedWrongly(
+                f'machine.scorer = "{self.machine.scorer}" with objective {self.objective.name}, which compares '
+                'whole distributions: vLLM gives the sampled tokens\' alone; set machine.scorer = "plain"'
+            )
         return self
 
     @model_validator(mode="after")
@@ -264,6 +273,11 @@ class Recipe(Settings):
                 "bfloat16 student's distribution, of whole weights; change that, or set machine.exact = false"
             )
         return self
+
+    @property
+    def reads_teacher(self) -> bool:
+        """Whether the teacher's weights have to be here: not for servers that a recorded probe is compared with."""
+        return self.machine.scorer != "served" or self.machine.served is None or self.machine.served.probe is None
 
     @property
     def order_seed(self) -> int | None:
@@ -305,11 +319,16 @@ def build(
     budget = Budget(recipe.budget, began=began)
     torch.set_num_threads(recipe.machine.threads)
     device = choose_device(recipe.machine.device)
-    origins = origins_of(*(find_model(one.model, one.revision) for one in (recipe.student, recipe.teacher)))
+    student_at = find_model(recipe.student.model, recipe.student.revision)
+    teacher_at = find_model(recipe.teacher.model, recipe.teacher.revision, weights=recipe.reads_teacher)
+    origins = origins_of(student_at, teacher_at)
     if began_with is not None:
         check_same(began_with, origins, places={"student": recipe.student.model, "teacher": recipe.teacher.model})
-    student = _load(recipe.student, device)
-    teacher = _load(recipe.teacher, "cpu" if recipe.machine.scorer == "vllm" else device)
+    student = _load(recipe.student, student_at, device)
+    if recipe.machine.scorer == "served":
+        teacher = _of_size(recipe.teacher, outline(teacher_at, dtype=recipe.teacher.dtype))
+    else:
+        teacher = _load(recipe.teacher, teacher_at, "cpu" if recipe.machine.scorer == "vllm" else device)
     teacher.module.requires_grad_(False)
     if fault := mismatch(*(Speaker(tokenizer=one.tokenizer, stop_ids=one.stop_ids) for one in (student, teacher))):
         raise AskedWrongly(fault)
@@ -330,7 +349,7 @@ def build(
         order=PromptOrder(rows=len(prompts), seed=recipe.order_seed),
         sampler=chosen.sampler,
         sampled_by=chosen.said,
-        scorer=_scorer(recipe, teacher, prompts),
+        scorer=_scorer(recipe, teacher, prompts, ranks),
         reward=None if recipe.reward is None else Reward(recipe.reward, student),
         updater=_updater(recipe, student, teacher, ranks, sampler_differs=chosen.differs),
         budget=budget,
@@ -356,12 +375,24 @@ def sampler_of(recipe: Recipe, student: LanguageModel, prompts: Sequence[Prompt]
     )
 
 
-def _scorer(recipe: Recipe, teacher: LanguageModel, prompts: Sequence[Prompt]) -> Scorer:
+def _scorer(recipe: Recipe, teacher: LanguageModel, prompts: Sequence[Prompt], ranks: Ranks) -> Scorer:
+    sequence_tokens = _longest(prompts) + recipe.rollouts.limit_tokens
+    if recipe.machine.scorer == "served":
+        assert recipe.machine.served is not None, "a recipe without it was refused"
+        return served_scorer(
+            recipe.machine.served,
+            teacher.path,
+            dtype=recipe.teacher.dtype,
+            sequence_tokens=sequence_tokens,
+            alternatives=recipe.save.alternatives,
+            ranks=ranks.count,
+            first=ranks.first,
+        )
     return choose_scorer(
         teacher,
         scorer=recipe.machine.scorer,
         temperature=recipe.rollouts.temperature,
-        sequence_tokens=_longest(prompts) + recipe.rollouts.limit_tokens,
+        sequence_tokens=sequence_tokens,
         largest_tokens=recipe.machine.micro_batch_tokens,
         chunk_tokens=recipe.machine.head_chunk_tokens,
         alternatives=recipe.save.alternatives,
@@ -402,8 +433,12 @@ def _shape_layers(machine: MachineSettings, student: LanguageModel, teacher: Lan
     return student
 
 
-def _load(settings: ModelSettings, device: str) -> LanguageModel:
-    model = load_model(find_model(settings.model, settings.revision), dtype=settings.dtype, device=device)
+def _load(settings: ModelSettings, path: Path, device: str) -> LanguageModel:
+    return _of_size(settings, load_model(path, dtype=settings.dtype, device=device))
+
+
+def _of_size(settings: ModelSettings, model: LanguageModel) -> LanguageModel:
+    """The model, which has as many parameters as the recipe says."""
     if settings.parameters is not None and model.parameters != settings.parameters:
         raise AskedWrongly(
             f"{settings.model} has {model.parameters:,} parameters, the recipe says {settings.parameters:,}"

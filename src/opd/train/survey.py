@@ -49,7 +49,7 @@ class Survey:
 
 def survey_of(recipe: Recipe) -> Survey:
     """What there is of models and data; nothing is fetched. What `recipe.build` would refuse is among the faults."""
-    found = Survey(student=look(recipe.student), teacher=look(recipe.teacher))
+    found = Survey(student=look(recipe.student), teacher=look(recipe.teacher, weights=recipe.reads_teacher))
     with found.noting("student"):
         _survey_student(recipe, found)
     if found.teacher.folder is not None:

@@ -1,4 +1,4 @@
-"""Real servers of small models on loopback, with a door in front of each that counts, waits, refuses and falsifies."""
+"""Real servers of small models on loopback, each with a door that counts, waits, refuses and falsifies."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ class Door:
         self.under_way = 0
         self.most_under_way = 0
         self.pause_seconds = 0.0  # before each answer
-        self.statuses: list[int] = []  # of the next answers, instead of one
+        self.statuses: list[int] = []  # of the next answers, instead of one; 0: it passes
         self.falsify: Falsify | None = None
         self.asked: Callable[[], object] = lambda: None
 
@@ -49,8 +49,8 @@ class Door:
         self.requests.append(json.loads(body))
         self.asked()
         await asyncio.sleep(self.pause_seconds)
-        if self.statuses:
-            await _answer(send, self.statuses.pop(0), b'{"error": "busy"}')
+        if self.statuses and (status := self.statuses.pop(0)):
+            await _answer(send, status, b'{"error": "busy"}')
             return
         sent: list[Any] = []
 

@@ -1,0 +1,200 @@
+"""Several servers of one teacher: who is asked next, who is left out, and when all is lost.
+
+A rollout goes to the server with the fewest tokens under way; at most `in_flight` requests are, and the others wait
+here. The longest go first, so that none is left alone at the end of a step.
+
+    ok ──MayPass──► out, for a pause ──► proven anew ──► ok
+     │                  └──────────── MayPass ◄┘ └── Refused ──► left out for good
+     └──status 429──► ok, asked again after a pause
+
+All of it runs in one event loop, a step at a time; what is known of a server outlives the step.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from opd.models.served.exchange import MayPass, Refused, WrongReply
+from opd.models.served.reply import Scores
+from opd.records.errors import AnswerIsNo
+from opd.records.served import TeacherServer
+
+LONGEST_PAUSE_SECONDS = 60.0
+MOST_DOUBLINGS = 10
+_LOG = logging.getLogger(__name__)
+_CHANCE = random.SystemRandom()  # the run's own random numbers are not touched
+
+
+@dataclass(slots=True, kw_only=True)
+class Replica:
+    """What is known of one server."""
+
+    facts: TeacherServer
+    first_pause_seconds: float
+    scored: int = 0
+    failures: int = 0
+    last: str | None = None  # its last failure
+    refused: bool = False  # left out for good
+    out_since: float | None = None  # by `time.monotonic`; None: it serves
+    back_at: float = 0.0  # it is not asked before
+    pauses: int = 0  # in a row
+
+    @property
+    def record(self) -> TeacherServer:
+        """What a run keeps of it."""
+        done = {"scored": self.scored, "failures": self.failures, "last_failure": self.last}
+        return self.facts.model_copy(update=done)
+
+    def failed(self, error: MayPass, *, now: float) -> None:
+        """It is not asked for a while; unless it was busy alone, it has to be proven anew."""
+        self.failures += 1
+        self.last = str(error)
+        if not error.busy and self.out_since is None:
+            self.out_since = now
+            _LOG.warning("the teacher's server %s is left out for a while: %s", self.facts.url, error)
+        if now < self.back_at:  # others of its requests failed before, of the same
+            return
+        own = self.first_pause_seconds * 2 ** min(self.pauses, MOST_DOUBLINGS) * _CHANCE.uniform(0.5, 1.5)
+        self.pauses += 1
+        self.back_at = now + min(max(own, error.pause_seconds), LONGEST_PAUSE_SECONDS)
+
+    def refuse(self, error: Refused, *, now: float) -> None:
+        """It is not asked again."""
+        self.failures += 1
+        self.last = str(error)
+        self.refused, self.out_since = True, now
+        _LOG.warning("the teacher's server %s is left out from now on: %s", self.facts.url, error)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Lane:
+    """What goes on with one replica in this step."""
+
+    replica: Replica
+    under_way: int = 0
+    tokens: int = 0  # under way
+    proving: bool = False
+
+    def free(self, now: float, in_flight: int) -> bool:
+        one = self.replica
+        return not one.refused and now >= one.back_at and not self.proving and self.under_way < in_flight
+
+
+@dataclass(slots=True, kw_only=True)
+class Step:
+    """The requests of one step, over all replicas.
+
+    `ask` gives the scores of a rollout's tokens by a server; `prove` gives what a server is, when it comes back.
+    """
+
+    replicas: Sequence[Replica]
+    in_flight: int
+    patience_seconds: float
+    ask: Callable[[TeacherServer, int], Awaitable[Scores]]
+    prove: Callable[[TeacherServer], Awaitable[TeacherServer]]
+    _lanes: list[_Lane] = field(init=False)
+    _changed: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._lanes = [_Lane(replica=one) for one in self.replicas]
+
+    async def scored(self, tokens: Sequence[int]) -> list[Scores]:
+        """The scores of each rollout, in order; `tokens` are their lengths.
+
+        Raises `AnswerIsNo` when a rollout can't be scored in time, or what came back is no score.
+        """
+        found: dict[int, Scores] = {}
+        waiting = deque(sorted(range(len(tokens)), key=lambda index: -tokens[index]))
+
+        async def work() -> None:
+            while waiting:
+                index = waiting.popleft()
+                found[index] = await self._scored(index, tokens[index])
+
+        workers = [asyncio.create_task(work()) for _ in range(min(len(tokens), self.in_flight * len(self._lanes)))]
+        try:
+            await asyncio.gather(*workers)
+        finally:  # one has failed, or somebody has interrupted: the others are for nothing
+            for one in workers:
+                one.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+        return [found[index] for index in range(len(tokens))]
+
+    async def _scored(self, index: int, tokens: int) -> Scores:
+        failing_since: float | None = None
+        while True:
+            lane = await self._free_lane()
+            replica = lane.replica
+            lane.under_way += 1
+            lane.tokens += tokens
+            try:
+                if replica.out_since is not None:
+                    await self._prove(lane)
+                scores = await self.ask(replica.facts, index)
+            except MayPass as error:
+                now = time.monotonic()
+                replica.failed(error, now=now)
+                failing_since = failing_since or now
+                if now - failing_since > self.patience_seconds:
+                    raise AnswerIsNo(self._lost("a rollout could not be scored", now - failing_since)) from error
+            except Refused as error:
+                replica.refuse(error, now=time.monotonic())
+            except WrongReply as error:
+                raise AnswerIsNo(f"the teacher's server {replica.facts.url}: {error}; nothing was updated") from error
+            else:
+                replica.scored += 1
+                if replica.out_since is None:  # else only a proof brings it back: this may be of what it was before
+                    replica.pauses = 0
+                return scores
+            finally:
+                lane.under_way -= 1
+                lane.tokens -= tokens
+                self._tell()
+
+    async def _prove(self, lane: _Lane) -> None:
+        """The replica is the teacher still; nothing else is asked of it meanwhile."""
+        lane.proving = True
+        try:
+            lane.replica.facts = await self.prove(lane.replica.facts)
+            lane.replica.out_since = None
+        finally:
+            lane.proving = False
+        _LOG.warning("the teacher's server %s is back", lane.replica.facts.url)
+        self._tell()
+
+    async def _free_lane(self) -> _Lane:
+        """The one with the fewest tokens under way, once one has room. Raises `AnswerIsNo` when all are lost."""
+        while True:
+            now = time.monotonic()
+            if free := [lane for lane in self._lanes if lane.free(now, self.in_flight)]:
+                return min(free, key=lambda lane: lane.tokens)
+            self._check_left(now)
+            changed = self._changed
+            later = [one.back_at - now for one in self.replicas if not one.refused and one.back_at > now]
+            try:
+                async with asyncio.timeout(min(later, default=None)):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    def _check_left(self, now: float) -> None:
+        since = [one.out_since for one in self.replicas]
+        left = [one for one in self.replicas if not one.refused]
+        out = [one for one in since if one is not None]
+        if len(out) < len(since):
+            return
+        if not left or now - max(out) > self.patience_seconds:
+            raise AnswerIsNo(self._lost("none of the teacher's servers answers", now - max(out)))
+
+    def _tell(self) -> None:
+        """Who waits looks again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _lost(self, what: str, seconds: float) -> str:
+        each = [f"{one.facts.url}: {one.last or 'no failure'}" for one in self.replicas]
+        return "\n  - ".join([f"{what}, for {seconds:.0f} s; nothing was updated. The last that each said:", *each])
