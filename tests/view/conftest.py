@@ -277,8 +277,8 @@ def scored_of(tokenizer: Tokenizer) -> Callable[..., ScoredRollout]:
     return lambda **values: scored(tokenizer, **values)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """Chromium, once."""
+    """Chromium, once a file: while Playwright's loop runs, no other test of the process may start one of its own."""
     with launched() as found:
         yield found

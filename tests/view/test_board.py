@@ -53,6 +53,33 @@ def test_the_frame_shows_everything_that_is_watched(metrics_of: MakeMetrics) -> 
     assert "█" in drawn, "the trend of the KL"
 
 
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    encoding = "utf-8"  # type: ignore[assignment]
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", ["train", "evaluate"])
+def test_a_board_on_a_terminal_is_drawn_from_its_first_moment(kind: str, metrics_of, sample_of, monkeypatch) -> None:
+    """Before a step or a sample has ended, and afterwards; a message stays above the frame."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("JPY_PARENT_PID", raising=False)
+    shown = Terminal()
+    board = TrainBoard(total_steps=2, stream=shown) if kind == "train" else EvaluateBoard(total=2, stream=shown)
+    board.tell("told before")
+    with board:
+        board.say("said within")
+        if isinstance(board, TrainBoard):
+            board.step(metrics_of(1))
+        else:
+            board.add([sample_of("a", 0)])
+    for text in ("told before", "said within", "running", "1/2"):
+        assert text in shown.getvalue()
+
+
 def test_the_wall_clock_bounds_what_is_left(metrics_of: MakeMetrics) -> None:
     clock, left = Clock(), 10.0
     board = TrainBoard(total_steps=120, quiet=True, now=clock, seconds_left=lambda: left)

@@ -80,9 +80,9 @@ def ask(place: Path, programs: Callable[[], Programs]) -> Iterator[Asking]:
         yield asking
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def contexts(browser: "Browser") -> "Iterator[Callable[..., BrowserContext]]":
-    """A profile for each size and colour, kept for the session: what was loaded once need not be again."""
+    """A profile for each size and colour, kept for the file: what was loaded once need not be again."""
     made: dict[str, BrowserContext] = {}
 
     def context(**how: Any) -> "BrowserContext":

@@ -100,7 +100,10 @@ class Screen:
         self._unprinted = False
         self._stream = Unbreakable(stream or sys.stderr)
         self.display = Display.NOTHING if quiet else _display(self._stream, given=stream is not None)
-        self._live = self._make_live(draw) if self.display is Display.LIVE else None
+        self._draw = draw
+        self._live: Live | None = (
+            None  # rich draws a frame as soon as it has one: not before there is something to draw
+        )
         self._block = Block(draw) if self.display is Display.NOTEBOOK else None
 
     @property
@@ -111,7 +114,8 @@ class Screen:
         )
 
     def __enter__(self) -> Self:
-        if self._live:
+        if self.display is Display.LIVE:
+            self._live = self._make_live(self._draw)
             self._live.start(refresh=True)
         elif self._block:
             self._block.start()
@@ -143,7 +147,7 @@ class Screen:
             self._live.console.print(Text(message))
         elif self._block:
             self._block.say(message)
-        elif self.display is Display.LINES:
+        elif self.display is not Display.NOTHING:
             self._stream.write(message + "\n")
             self._stream.flush()
 
