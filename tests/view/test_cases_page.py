@@ -82,7 +82,7 @@ def case_row(case: str, attempts: Sequence[AttemptRow]) -> CaseRow:
     harness, _, model, effort = case.split("__")
     return CaseRow(
         case=case, harness=harness, model=model, effort=effort, tally=tally(own),
-        best_attempt=best.name if best else None,
+        best_attempt=best.name if best else None, best_folder=best.folder if best else None,
     )  # fmt: skip
 
 
@@ -151,6 +151,22 @@ def test_the_terminal_says_the_same_within_its_width() -> None:
     assert row.endswith("1 rejected")
     assert "  command__t__none__none: rejected: no checkpoint is valid" in lines
     assert max(len(line) for line in lines if not line.startswith("  c")) <= 100
+
+
+def test_where_attempts_share_a_name_row_and_picture_have_the_best_of_the_case() -> None:
+    """Two folders of runs hold one name each: every look-up by name alone would give both rows the first one's."""
+    (task,) = made(scores={"a__t__b__c": (0.4,), "d__t__e__f": (0.3,)}).tasks
+    attempts = tuple(row.model_copy(update={"name": "same"}) for row in task.attempts)
+    cases = tuple(row.model_copy(update={"best_attempt": "same"}) for row in task.cases)
+    shared = CaseTable(tasks=(task.model_copy(update={"attempts": attempts, "cases": cases}),))
+    rows = [row for row in Page(render(shared)).rows if len(row) == 10]
+    assert [row[1][0] for row in rows if "__" in row[0][0]] == ["0.4000 ± 0.0500", "0.3000 ± 0.0500"]
+    figure = drawn(shared.tasks[0])
+    assert figure is not None
+    points = [one.get_xdata()[0] for one in figure.axes[0].lines if one.get_color() == BEST]  # type: ignore[index]
+    assert points == [0.4, 0.3]
+    assert "a__t__b__c  0.4000" in terminal(shared)
+    assert "d__t__e__f  0.3000" in terminal(shared)
 
 
 def test_a_pair_that_can_not_be_told_apart_is_never_ranked() -> None:
@@ -262,10 +278,10 @@ def test_in_a_browser_a_click_sorts_and_what_is_missing_stays_last(browser: str,
     by_name = sorted([*best, none])
     assert said.splitlines() == [
         " ".join([*best, none]),  # as it was written
-        " ".join(reversed(by_name)),  # what has no score stands first
+        " ".join(by_name),  # text from its beginning
         " ".join([*best, none]),  # the greatest first
         " ".join([*reversed(best), none]),  # the least first, and none still last
-        " ".join(reversed(by_name)),
         " ".join(by_name),
-        "ascending",
+        " ".join(reversed(by_name)),
+        "descending",
     ]

@@ -47,9 +47,9 @@ class AttemptRow(Settings):
     """One attempt."""
 
     name: str
-    """Its case id, and `__2` … for a further one."""
+    """Its case id, and `__2` … for a further one. Not its alone: two folders of runs may hold one name each."""
     folder: str
-    """As it was given."""
+    """As it was given; its alone."""
     case: str
     standing: Standing
     because: str | None
@@ -94,6 +94,8 @@ class CaseRow(Settings):
     tally: Tally
     best_attempt: str | None
     """Its name."""
+    best_folder: str | None
+    """Its folder, which tells it from others of that name."""
 
 
 class Pair(Settings):
@@ -128,8 +130,19 @@ class TaskTable(Settings):
     notes: tuple[str, ...]
     """What the numbers don't say."""
 
+    def best(self, case: CaseRow) -> AttemptRow | None:
+        """The attempt of this case's best score; none where it has no score."""
+        return next((row for row in self.attempts if row.folder == case.best_folder), None)
+
+    def called(self, row: AttemptRow) -> str:
+        """An attempt's name, with its folder where others of this table have that name too."""
+        shared = sum(other.name == row.name for other in self.attempts) > 1
+        return f"{row.name} ({row.folder})" if shared else row.name
+
 
 class CaseTable(Settings):
     """One table for each task; two digests of a task are two tasks."""
 
     tasks: tuple[TaskTable, ...]
+    passed_over: tuple[str, ...] = ()
+    """Folders beside the attempts that have a run.json and are none, such as trainings."""

@@ -242,7 +242,7 @@ def test_an_identity_that_cannot_be_read_is_a_fault_and_all_else_is_read_again(w
     assert any("so neither lineage nor contradictions can be worked out" in fault for fault in found.faults)
     assert (found.folders, found.lineage, found.contradictions) == (folders, (), ())
     (whole.folder / "run.json").unlink()
-    with pytest.raises(AnswerIsNo, match=r"is a damaged attempt: it has a log, and its run\.json is gone"):
+    with pytest.raises(AnswerIsNo, match=r"is a damaged attempt: its run\.json is gone"):
         Attempt(whole.folder)
     (whole.folder / "events.jsonl").unlink()
     with pytest.raises(AskedWrongly, match="is no attempt"):

@@ -55,4 +55,4 @@ def test_what_does_not_hold_is_named_and_nothing_is_printed_or_written(
 
 def test_nothing_to_look_at_is_asked_wrongly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cases", str(tmp_path)]) == 2
-    assert "give attempts, or the folder they lie in" in capsys.readouterr().err
+    assert "give attempts, or a folder that they lie in" in capsys.readouterr().err

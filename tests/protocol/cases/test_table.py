@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from opd.protocol.attempts.attempt import Attempt
 from opd.protocol.cases import table as module
 from opd.protocol.cases.table import table
 from opd.records.attempts import Explored, Replayed
 from opd.records.cases import CaseTable, Standing
 from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.view.cases.text import terminal
 
 Make = Callable[..., Any]
 
@@ -135,8 +137,58 @@ def test_one_attempt_counts_once(new_case: Make, score: Callable[..., None], tmp
 
 def test_a_folder_without_attempts_is_asked_wrongly(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(AskedWrongly, match="is no attempt, and there is none in it"):
+        with pytest.raises(AskedWrongly, match="is no attempt, and there is none below it"):
             table([path])
+
+
+@pytest.mark.usefixtures("unpaired")
+def test_two_attempts_of_one_name_are_told_apart_by_their_folders(
+    new_case: Make, score: Callable[..., None], tmp_path: Path
+) -> None:
+    for whose, hits in (("alice", MIDDLE), ("bob", HIGH)):
+        score(lab := new_case("same"), hits)
+        shutil.move(lab.folder, tmp_path / whose / lab.folder.name)
+        shutil.rmtree(lab.folder.parent)
+    name = lab.folder.name
+    made = table([tmp_path / "alice", tmp_path / "bob"])
+    (task,) = made.tasks
+    (case,) = task.cases
+    assert (case.tally.attempts, case.tally.best, case.best_attempt) == (2, 0.9375, name)
+    assert case.best_folder == str(tmp_path / "bob" / name)
+    best = task.best(case)
+    assert best is not None
+    assert best.result is not None
+    assert best.result.mean == 0.9375
+    assert len({task.called(row) for row in task.attempts}) == 2
+    assert f"{name}  0.9375" in terminal(made)
+
+
+@pytest.mark.usefixtures("unpaired")
+def test_attempts_are_found_at_any_depth_and_a_training_is_passed_over_and_said(
+    new_case: Make, score: Callable[..., None], tmp_path: Path
+) -> None:
+    score(lab := new_case("a"), MIDDLE)
+    shutil.copytree(lab.folder, tmp_path / "demo" / "attempts" / "a", symlinks=True)
+    trainings = [tmp_path / "demo" / "train", tmp_path / "demo" / "attempts" / "train"]
+    for training in trainings:
+        training.mkdir()
+        (training / "run.json").write_text('{"recipe": "4", "stop": "steps", "steps": 120}')
+        (training / "began.json").write_text("{}")
+        with pytest.raises(AskedWrongly, match=r"is no attempt: its run\.json is of something else"):
+            table([training])
+        with pytest.raises(AskedWrongly, match=r"is no attempt: its run\.json is of something else"):
+            Attempt(training)
+    made = table([tmp_path])
+    assert [row.folder for row in made.tasks[0].attempts] == [str(tmp_path / "demo" / "attempts" / "a")]
+    assert sorted(made.passed_over) == sorted(map(str, trainings))
+    assert terminal(made).count("Passed over, as no attempt: ") == 1
+
+
+@pytest.mark.parametrize("gone", ["run.json", "events.jsonl", "task.lock.json"])
+def test_an_attempt_that_lost_a_file_is_not_passed_over(runs: Path, gone: str) -> None:
+    (runs / "command__arith_tiny__once__none" / gone).unlink()
+    with pytest.raises(AnswerIsNo, match="once"):
+        table([runs])
 
 
 def test_two_versions_of_a_task_are_two_tasks(new_case: Make, score: Callable[..., None]) -> None:
@@ -203,7 +255,7 @@ def test_a_patch_from_outside_and_another_judge_are_said(new_case: Make, score: 
 @pytest.mark.usefixtures("unpaired")
 def test_where_less_is_better_the_least_leads(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same attempts with the measure's direction turned around, as far as the table asks it."""
-    held = module.found([runs], module.now())
+    held = module.found([runs], module.now()).attempts
     contract = held[0].attempt.task.contract
     turned = contract.model_copy(update={"final": contract.final.model_copy(update={"direction": "minimize"})})
     task = held[0].attempt.task

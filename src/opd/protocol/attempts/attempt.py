@@ -73,10 +73,11 @@ class Attempt:
     """
 
     def __init__(self, folder: Path) -> None:
-        if not (folder / RUN).is_file() and (folder / EVENTS).is_file():
-            raise AnswerIsNo(f"{folder} is a damaged attempt: it has a log, and its {RUN} is gone")
+        if not is_attempt(folder):
+            why = f"its {RUN} is of something else" if (folder / RUN).is_file() else f"it has no {RUN}"
+            raise AskedWrongly(f"{folder} is no attempt: {why}; `opd attempt new TASK` makes one")
         if not (folder / RUN).is_file():
-            raise AskedWrongly(f"{folder} is no attempt: it has no {RUN}; `opd attempt new TASK` makes one")
+            raise AnswerIsNo(f"{folder} is a damaged attempt: its {RUN} is gone, and the rest is there")
         self.folder = folder
         self.events = Events(folder / EVENTS)
 
@@ -130,6 +131,19 @@ class Attempt:
     def ruling_place(self, number: int) -> RulingPlace:
         """The ruling of this number."""
         return RulingPlace(number=number, folder=self.folder / RULINGS / f"{number:03d}")
+
+
+def is_attempt(folder: Path) -> bool:
+    """Whether an attempt lies here, damaged or not: a training's folder has a run.json too, and is none.
+
+    Any one of an attempt's own files makes it one, so that none is passed over for want of another.
+    """
+    if any((folder / name).is_file() for name in (EVENTS, TASK_LOCK)):
+        return True
+    try:
+        return (folder / RUN).is_file() and bool(read(Identity, folder / RUN).case)
+    except AskedWrongly:
+        return False
 
 
 def _names(folder: Path) -> frozenset[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opd.protocol.attempts.attempt import RUN, Attempt
+from opd.protocol.attempts.attempt import RUN, Attempt, is_attempt
 from opd.protocol.attempts.evidence import Evidence
 from opd.protocol.attempts.state import status
 from opd.protocol.attempts.verify import Verification, verify
@@ -30,30 +30,55 @@ class Found:
     head_sha256: str
 
 
-def found(paths: Sequence[Path], at: Instant) -> tuple[Found, ...]:
-    """The attempts in these folders, and those that are such folders, each once, in order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What lies at some paths."""
 
-    Raises `AskedWrongly` where there is none, or one is there twice, and `AnswerIsNo` where one does not hold.
+    attempts: tuple[Found, ...]
+    passed_over: tuple[Path, ...]  # folders with a run.json that are no attempts: trainings
+
+
+def found(paths: Sequence[Path], at: Instant) -> Held:
+    """The attempts at or anywhere below these paths, each once, in order. Links inside of a path are not followed
+    further than to an attempt itself, and nothing is looked for inside of an attempt.
+
+    Raises `AskedWrongly` where there is none at one of the paths, or one is there twice, and `AnswerIsNo` where one
+    does not hold.
     """
-    attempts = {folder.resolve(): folder for path in paths for folder in _below(path)}
+    lying = [one for path in paths for one in _named(path)]
+    attempts = {one.resolve(): one for one in lying if is_attempt(one)}
+    others = {one.resolve(): one for one in lying if not is_attempt(one)}
     checked = {folder: verify(Attempt(folder)) for folder in attempts.values()}
     if broken := {folder: one for folder, one in checked.items() if not one.holds}:
         raise AnswerIsNo(_refusal(broken, of=len(checked)))
     held = tuple(_found(folder, one, at) for folder, one in checked.items())
     _refuse_copies(held)
-    return held
+    return Held(attempts=held, passed_over=tuple(others.values()))
 
 
-def _below(path: Path) -> Iterator[Path]:
-    """The folder itself, or the attempts in it."""
+def _named(path: Path) -> list[Path]:
+    """What lies at one of the paths; raises `AskedWrongly` where no attempt does."""
+    if is_attempt(path):
+        return [path]
     if (path / RUN).is_file():
-        yield path
-        return
-    inside = sorted(path.iterdir()) if path.is_dir() else []
-    attempts = [one for one in inside if (one / RUN).is_file() and not one.name.endswith(PARTIAL)]
-    if not attempts:
-        raise AskedWrongly(f"{path} is no attempt, and there is none in it; give attempts, or the folder they lie in")
-    yield from attempts
+        raise AskedWrongly(f"{path} is no attempt: its {RUN} is of something else, as a training's is; leave it out")
+    lying = list(_below(path)) if path.is_dir() else []
+    if not any(map(is_attempt, lying)):
+        raise AskedWrongly(
+            f"{path} is no attempt, and there is none below it; give attempts, or a folder that they lie in"
+        )
+    return lying
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The attempts below a folder, and what has a run.json and is none; not what is still being made."""
+    for one in sorted(folder.iterdir()):
+        if not one.is_dir() or one.name.endswith(PARTIAL):
+            continue
+        if is_attempt(one) or (one / RUN).is_file():
+            yield one
+        elif not one.is_symlink():
+            yield from _below(one)
 
 
 def _found(folder: Path, checked: Verification, at: Instant) -> Found:
@@ -85,10 +110,5 @@ def _refusal(broken: dict[Path, Verification], *, of: int) -> str:
 
 
 def _first_fault(one: Verification) -> str:
-    faults = [fault for folder in one.folders for fault in folder.faults]
-    faults += [
-        *one.faults,
-        *one.contradictions,
-        *(f"{link.name} is broken" for link in one.lineage if not link.holds),
-    ]
+    faults = list(one.all_faults())
     return faults[0] + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")

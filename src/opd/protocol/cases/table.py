@@ -24,10 +24,13 @@ EVALUATION = "evaluation"  # what `opd evaluate` left of a final
 
 def table(paths: Sequence[Path], *, at: Instant | None = None) -> CaseTable:
     """The attempts that these paths mean, in one table for each task. Errors as in `found`."""
-    held = sorted(found(paths, at or now()), key=_task)
-    tasks = [_task_table(list(some)) for _, some in groupby(held, key=_task)]
+    held = found(paths, at or now())
+    tasks = [_task_table(list(some)) for _, some in groupby(sorted(held.attempts, key=_task), key=_task)]
     names = Counter(one.task for one in tasks)
-    return CaseTable(tasks=tuple(_told_of_others(one, names[one.task] - 1) for one in tasks))
+    return CaseTable(
+        tasks=tuple(_told_of_others(one, names[one.task] - 1) for one in tasks),
+        passed_over=tuple(map(str, held.passed_over)),
+    )
 
 
 def _told_of_others(task: TaskTable, others: int) -> TaskTable:
@@ -52,7 +55,7 @@ def _task_table(held: Sequence[Found]) -> TaskTable:
     cases = _cases(held, rows, contract)
     order = {row.case: place for place, row in enumerate(cases)}
     pairs, unpaired = _pairs(rows, cases, contract)
-    return TaskTable(
+    made = TaskTable(
         task=task,
         task_sha256=task_sha256,
         metric=contract.final.metric,
@@ -65,8 +68,9 @@ def _task_table(held: Sequence[Found]) -> TaskTable:
         attempts=tuple(sorted(rows, key=lambda row: (order[row.case], row.name, row.folder))),
         pairs=pairs,
         unpaired=unpaired,
-        notes=tuple(_notes(rows, cases, references)),
+        notes=(),
     )
+    return made.model_copy(update={"notes": tuple(_notes(made))})
 
 
 def _attempt_row(one: Found, references: Sequence[Reference]) -> AttemptRow:
@@ -133,6 +137,7 @@ def _cases(held: Sequence[Found], rows: Sequence[AttemptRow], contract: Contract
                 effort=who.effort,
                 tally=_tally(own, contract),
                 best_attempt=best.name if best else None,
+                best_folder=best.folder if best else None,
             )
         )
     return tuple(sorted(made, key=lambda row: (row.tally.best is None, sign * (row.tally.best or 0.0), row.case)))
@@ -185,7 +190,8 @@ def _evaluation(row: AttemptRow, result: Result) -> Path:
     return Path(row.folder) / result.file.removesuffix(OUTCOME) / EVALUATION
 
 
-def _notes(rows: Sequence[AttemptRow], cases: Sequence[CaseRow], references: Sequence[Reference]) -> list[str]:
+def _notes(task: TaskTable) -> list[str]:
+    rows, cases, references = task.attempts, task.cases, task.references
     notes = []
     finals = {row.result.of for row in rows if row.result}
     if any(of > 1 for of in finals):
@@ -206,6 +212,6 @@ def _notes(rows: Sequence[AttemptRow], cases: Sequence[CaseRow], references: Seq
     if len({row.install_sha256 for row in rows}) > 1:
         notes.append("Not all attempts were judged by the same install; where the protocol is one, scores compare.")
     if any(row.from_outside for row in rows):
-        names = ", ".join(row.name for row in rows if row.from_outside)
+        names = ", ".join(task.called(row) for row in rows if row.from_outside)
         notes.append(f"The patch came from outside, not from the attempt's own exploration: {names}.")
     return notes

@@ -11,7 +11,18 @@ from pathlib import Path
 from opd.records.cases import AttemptRow, CaseRow, CaseTable, Standing, Tally, TaskTable
 from opd.records.files import write_text
 from opd.view.cases.pictures import scores
-from opd.view.cases.text import COUNTED, NONE, above, best, measure, median, reference, told_apart
+from opd.view.cases.text import (
+    COUNTED,
+    NONE,
+    above,
+    best,
+    called,
+    measure,
+    median,
+    passed_over,
+    reference,
+    told_apart,
+)
 from opd.view.page import page
 from opd.view.terminal.plain import shown
 from opd.view.words import number
@@ -46,6 +57,7 @@ def render(table: CaseTable) -> str:
         title=f"{_counted(cases, 'case')} on {_counted(len(table.tasks), 'task')}",
         lead=f"{_counted(attempts, 'attempt')}, each read again from its first byte to its last for this page.",
         standings=[(str(one), _MEANS[one], sum(task.all.standings[one] for task in table.tasks)) for one in Standing],
+        passed_over=passed_over(table) if table.passed_over else None,
         tasks=[_section(task, place) for place, task in enumerate(table.tasks, start=1)],
     )
 
@@ -64,16 +76,17 @@ def _section(task: TaskTable, place: int) -> dict[str, object]:
         "name": shown(task.task, longest=_LONGEST),
         "measure": measure(task),
         "digest": task.task_sha256,
-        "references": [(reference(one), shown(one.source, longest=_LONGEST)) for one in task.references],
+        "references": [(f"R{place}", reference(one), shown(one.source, longest=_LONGEST))
+                       for place, one in enumerate(task.references, start=1)],
         "picture": scores(task, name=f"scores-{place}"),
         "case_header": (
-            "case", "best", "median", *(f"above: {shown(one.name, longest=60)}" for one in task.references), "scores",
+            "case", "best", "median", *(f"above R{place}" for place in range(1, len(task.references) + 1)), "scores",
             *map(str, COUNTED),
         ),
         "cases": [_case(task, case) for case in task.cases],
         "all": _tally(f"all {len(task.cases)}", _score(task.all.best), task.all) if len(task.cases) > 1 else None,
         "attempt_header": ("attempt", "standing", "score", "step", "best of", "why there is no score", "log"),
-        "attempts": [_attempt(row) for row in task.attempts],
+        "attempts": [_attempt(task, row) for row in task.attempts],
         "pairs": [told_apart(pair) for pair in task.pairs],
         "unpaired": None if task.unpaired is None else shown(task.unpaired, longest=500),
         "notes": task.notes,
@@ -95,8 +108,8 @@ def _tally(name: str, top: Cell, tally: Tally) -> list[Cell]:
     ]
 
 
-def _attempt(row: AttemptRow) -> list[Cell]:
-    name, why = shown(row.name, longest=_LONGEST), shown(row.because or "", longest=_LONGEST)
+def _attempt(task: TaskTable, row: AttemptRow) -> list[Cell]:
+    name, why = called(task, row), shown(row.because or "", longest=_LONGEST)
     result = row.result
     return [
         Cell(text=name, value=name),

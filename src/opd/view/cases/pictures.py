@@ -52,8 +52,8 @@ def drawn(task: TaskTable) -> Figure | None:
 
 
 def _rows(task: TaskTable) -> list[tuple[CaseRow, Result]]:
-    results = {row.name: row.result for row in task.attempts if row.result}
-    return [(case, results[case.best_attempt]) for case in task.cases if case.best_attempt in results][:MOST]
+    best = [(case, task.best(case)) for case in task.cases]
+    return [(case, row.result) for case, row in best if row is not None and row.result is not None][:MOST]
 
 
 def _draw(axes: Axes, place: int, name: str, result: Result) -> None:

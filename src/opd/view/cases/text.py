@@ -13,11 +13,20 @@ COUNTED = (Standing.TERMINAL, Standing.REJECTED, Standing.INFRASTRUCTURE, Standi
 _COLUMNS = 100
 _LONGEST = 200  # characters of a name
 _LONGEST_NOTE = 2_000
+_PASSED_OVER = 5  # folders that are named
 
 
 def terminal(table: CaseTable) -> str:
     """Each task with its cases, what has no score and why, what can be told apart, and what the numbers don't say."""
-    return "\n\n".join(_task(one) for one in table.tasks)
+    said = [passed_over(table)] if table.passed_over else []
+    return "\n\n".join([*(_task(one) for one in table.tasks), *("\n".join(_wrapped(one, indent="")) for one in said)])
+
+
+def passed_over(table: CaseTable) -> str:
+    """`Passed over, as no attempt: runs/train.`"""
+    names = [shown(name, longest=_LONGEST) for name in table.passed_over]
+    more = [f"and {len(names) - _PASSED_OVER} more"] if len(names) > _PASSED_OVER else []
+    return f"Passed over, as no attempt: {', '.join([*names[:_PASSED_OVER], *more])}."
 
 
 def measure(task: TaskTable) -> str:
@@ -35,9 +44,10 @@ def reference(one: Reference) -> str:
 
 def best(task: TaskTable, case: CaseRow) -> str:
     """A case's best score with its error."""
-    found = next((row.result for row in task.attempts if row.result and row.name == case.best_attempt), None)
-    if found is None:
+    row = task.best(case)
+    if row is None or row.result is None:
         return NONE
+    found = row.result
     return number(found.mean, 4) + ("" if found.stderr is None else f" ± {number(found.stderr, 4)}")
 
 
@@ -67,10 +77,15 @@ def told_apart(pair: Pair) -> str:
     return f"{case} and {against} cannot be told apart: {said}{reach}."
 
 
-def without_score(row: AttemptRow) -> str:
+def called(task: TaskTable, row: AttemptRow) -> str:
+    """An attempt's name, with its folder where the name alone does not tell which."""
+    return shown(task.called(row), longest=2 * _LONGEST)
+
+
+def without_score(task: TaskTable, row: AttemptRow) -> str:
     """`NAME: terminal: why`."""
     because = shown(row.because or "", longest=_LONGEST)
-    return f"{shown(row.name, longest=_LONGEST)}: {row.standing}: {because}"
+    return f"{called(task, row)}: {row.standing}: {because}"
 
 
 def _task(task: TaskTable) -> str:
@@ -78,7 +93,7 @@ def _task(task: TaskTable) -> str:
     lines += [f"  R{place}  {reference(one)}" for place, one in enumerate(task.references, start=1)]
     lines += ["", *(f"  {line}" for line in _table(task))]
     if missing := [row for row in task.attempts if row.result is None]:
-        lines += ["", "Without a score, and in no mean:", *(f"  {without_score(row)}" for row in missing)]
+        lines += ["", "Without a score, and in no mean:", *(f"  {without_score(task, row)}" for row in missing)]
     if task.pairs:
         lines += ["", f"Paired by question, p after Holm over {len(task.pairs)}:"]
         lines += [line for pair in task.pairs for line in _wrapped(told_apart(pair))]
