@@ -20,6 +20,7 @@ def test_a_new_attempt_is_new_and_holds(attempt: str, capsys: pytest.CaptureFixt
     assert "command__arith_tiny__none__none: new" in said
     assert "due: explore (nothing was explored yet)" in said
     assert "no official score: not explored yet" in said
+    assert "their files were not read again" in said
     assert run(["attempt", "verify", attempt]) == 0
     assert "all holds" in capsys.readouterr().out
 
@@ -33,6 +34,8 @@ def test_a_new_attempt_is_new_and_holds(attempt: str, capsys: pytest.CaptureFixt
         (["new", "arith_tiny", "--agent", "true", "--input", "student"], 2, "write it as ROLE=PATH"),
         (["new", "nope", "--agent", "true"], 2, "no task 'nope'"),
         (["status", "nowhere"], 2, "is no attempt: it has no run.json"),
+        (["timer"], 2, "a command of the explorer, inside its workspace"),
+        (["fast-eval", "checkpoint"], 2, "a command of the explorer, inside its workspace"),
     ],
 )
 def test_what_is_asked_wrongly_leaves_nothing_behind(

@@ -25,7 +25,25 @@ _SANDBOX = click.option(
 )
 
 
-@click.group()
+_INSIDE = ("fast-eval", "timer", "note", "no-candidate", "on-device")  # and submit, which is a verb here, too
+
+
+class _Attempt(click.Group):
+    """A group that says of an explorer's commands where they are."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb, and its words."""
+        if args[0] in _INSIDE:
+            ctx.fail(
+                f"{args[0]!r} is a command of the explorer, inside its workspace and while it explores; from outside "
+                "`opd attempt status ATTEMPT` says what is left and what still fits."
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Attempt)
 def attempt() -> None:
     """Explore, submit, replay, validate, evaluate, audit, report: an attempt is a folder of sealed receipts."""
 
@@ -197,7 +215,10 @@ def resume(folder: Path) -> None:
 @_ATTEMPT
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def status(folder: Path, as_json: bool) -> None:
-    """What the attempt has come to, worked out from its files. Exit 1 when they contradict each other."""
+    """What the attempt has come to, as its receipts and its log say. Exit 1 when they contradict each other.
+
+    The files that the receipts are of are not read again: that is `opd attempt verify`.
+    """
     from opd.records.errors import AnswerIsNo
 
     here = _show(folder, as_json=as_json)
@@ -285,6 +306,9 @@ def _show(folder: Path, *, as_json: bool = False) -> "Status":
     return here
 
 
+_UNREAD = "as the receipts say: their files were not read again; `opd attempt verify` reads every byte"
+
+
 def _table(here: "Status") -> str:
     lines = [f"{here.case}: {here.state}"]
     for one in here.tries:
@@ -297,7 +321,7 @@ def _table(here: "Status") -> str:
     if here.verdicts is not None:
         lines.append(f"  audit: {', '.join(f'{axis} {verdict}' for axis, verdict in here.verdicts.items())}")
     lines += [f"  contradiction: {sentence}" for sentence in here.contradictions]
-    return "\n".join([*lines, f"  {_closing(here)}"])
+    return "\n".join([*lines, f"  {_closing(here)}", f"  {_UNREAD}"])
 
 
 def _closing(here: "Status") -> str:

@@ -16,7 +16,12 @@ from opd.cli.printing import examples
     )
 )
 @click.argument("folder", metavar="ATTEMPT", type=UserPath())
-@click.option("--verify", "again", is_flag=True, help="Hold the newest report against its sources again instead.")
+@click.option(
+    "--verify",
+    "again",
+    is_flag=True,
+    help="Read the whole attempt and its newest report again instead, and hold each claim against its source.",
+)
 @click.option("--pdf", is_flag=True, help="As a PDF too, where a browser is installed.")
 @click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
 def report(folder: Path, again: bool, pdf: bool, quiet: bool) -> None:
@@ -26,8 +31,10 @@ def report(folder: Path, again: bool, pdf: bool, quiet: bool) -> None:
     from opd.protocol.attempts.running import report_anew
     from opd.protocol.report.checking import verify_report
     from opd.records.attempts import Stage
-    from opd.records.errors import AnswerIsNo
+    from opd.records.errors import AnswerIsNo, AskedWrongly
 
+    if again and pdf:
+        raise AskedWrongly("--verify writes nothing, and so no PDF: give --pdf without it for a new report")
     if again:
         found = verify_report(Attempt(folder))
         click.echo(found.text())

@@ -6,6 +6,7 @@ import pytest
 from tests.protocol.document.builder import replace
 from tests.protocol.report.conftest import make_report
 
+from opd.cli.main import run
 from opd.protocol.attempts.attempt import OUTCOME
 from opd.protocol.report.checking import rechecked, verify_report
 from opd.records.claims import Claims
@@ -109,6 +110,35 @@ def test_a_file_of_the_attempt_that_changed_since_is_found(spoilt):
     assert "is not the file that it was read from" in said
 
 
+SEALED = (
+    "final/step-002100/evaluation/samples.jsonl", "explore/attempt-001/device.jsonl", "submission/receipt.json",
+    "inputs/train.jsonl", "formal/attempt-001/outcome.json", "audit/attempt-001/outcome.json", "run.json",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_one_changed_byte_of_any_file_of_the_attempt_is_found_whether_the_report_names_it_or_not(spoilt, name):
+    path = spoilt.built.folder / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    replace(path, bytes(data))
+    found = verify_report(spoilt.attempt)
+    assert not found.holds
+    assert any(name.partition("/")[0] in fault for fault in found.faults)
+
+
+def test_two_finals_whose_receipts_were_swapped_are_found(spoilt):
+    """Both are names of evidence in the texts, and neither holds a value of a claim."""
+    one, other = (spoilt.built.folder / f"final/step-{step}" for step in ("002080", "002100"))
+    for name in (RECEIPT, COMPLETE):
+        held = (one / name).read_bytes(), (other / name).read_bytes()
+        replace(one / name, held[1])
+        replace(other / name, held[0])
+    faults = verify_report(spoilt.attempt).faults
+    for step in ("002080", "002100"):
+        assert f"final/step-{step}/receipt.json is not one that the log says was sealed there" in faults
+
+
 REPORTS_FILES = (
     BRIEF, ANALYSIS, CLAIMS, REPORT, PAGE, f"{COMPARISONS}/01.json", OUTCOME, RECEIPT, COMPLETE,
 )  # fmt: skip
@@ -142,6 +172,7 @@ def test_a_picture_that_is_another_is_found_by_the_log_where_the_receipt_was_wri
     replace(mark, (json.dumps(sealed, indent=2) + "\n").encode())
     assert verify_report(spoilt.attempt).faults == (
         "report/attempt-001/receipt.json is not one that the log says was sealed there",
+        "report/attempt-001/receipt.json is not the one that the log says was sealed",
     )
 
 
@@ -151,6 +182,11 @@ def test_a_newest_report_with_a_broken_seal_is_not_passed_over_for_an_older_one(
     found = verify_report(spoilt.attempt)
     assert found.report == "report/attempt-002"
     assert "report/attempt-002: .complete is missing or does not fit receipt.json" in found.faults
+
+
+def test_asked_to_verify_it_writes_no_pdf_and_says_so(lab, capsys):
+    assert run(["attempt", "report", str(lab.folder), "--verify", "--pdf"]) == 2
+    assert "give --pdf without it" in capsys.readouterr().err
 
 
 def test_without_a_report_there_is_nothing_to_check(lab):

@@ -72,17 +72,22 @@ class Verification(Settings):
     @property
     def holds(self) -> bool:
         """Whether nothing is wrong."""
-        sealed = not any(one.faults for one in self.folders)
-        return sealed and not self.faults and not self.contradictions and all(link.holds for link in self.lineage)
+        return not any(self.all_faults())
+
+    def all_faults(self) -> Iterator[str]:
+        """A sentence for whatever is wrong: in sealed folders, in the rest, and between them."""
+        for one in self.folders:
+            yield from one.faults
+        yield from self.faults
+        yield from self.contradictions
+        yield from (f"{link.name}: {_shown(link)}" for link in self.lineage if not link.holds)
 
     def text(self) -> str:
         """A line for each folder and link, then all that is wrong, then the head; for people."""
         lines = [_line(one) for one in self.folders]
         lines += [f"{'holds' if link.holds else 'BROKEN':6s}  {link.name}" for link in self.lineage]
         lines += [f"open    {name}: begun, not sealed" for name in self.unsealed]
-        lines += [f"WRONG   {fault}" for one in self.folders for fault in one.faults]
-        lines += [f"WRONG   {fault}" for fault in (*self.faults, *self.contradictions)]
-        lines += [f"WRONG   {link.name}: {_shown(link)}" for link in self.lineage if not link.holds]
+        lines += [f"WRONG   {fault}" for fault in self.all_faults()]
         speed = self.bytes / self.seconds / 1e6 if self.seconds else 0.0
         lines.append(f"{self.bytes:,} bytes in {self.seconds:.1f} s ({speed:,.0f} MB/s)")
         lines.append(f"log: line {self.head.seq}, {self.head.sha256}")

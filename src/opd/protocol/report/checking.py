@@ -1,6 +1,7 @@
 """A report held against what it was made from, again, by its claims: `opd attempt report --verify`.
 
-files      the folder is what its receipt says, pictures and all, and the log knows that receipt
+attempt    everything that `opd attempt verify` holds against its receipts, read again: whatever a report names,
+           or leaves unnamed, is the file that was sealed, and so is the report itself, pictures and all
 claims     each value stands where its claim says, in a file with that digest; each formula comes to its value;
            each value is written as its form says; each judgement follows from what it rests on
 texts      each claim stands at its place; no number and no comparing word stands outside of one
@@ -15,9 +16,7 @@ from pathlib import Path
 from pydantic import NonNegativeInt
 
 from opd.protocol.attempts.attempt import Attempt, Place
-from opd.protocol.attempts.evidence import Evidence
-from opd.protocol.attempts.verify import checked
-from opd.protocol.clock import now
+from opd.protocol.attempts.verify import Verification, verify
 from opd.protocol.report.forms import rendered
 from opd.protocol.report.formulas import evaluated
 from opd.protocol.report.linting import faults as text_faults
@@ -43,6 +42,9 @@ class Rechecked(Settings):
     claims: NonNegativeInt
     numbers: NonNegativeInt
     """Places in the texts at which a claim stands."""
+    files: NonNegativeInt
+    bytes: NonNegativeInt
+    """Of the attempt's sealed folders, read again."""
     faults: tuple[str, ...]
 
     @property
@@ -53,29 +55,38 @@ class Rechecked(Settings):
     def text(self) -> str:
         """For people."""
         counted = f"{self.report}: {self.claims:,} claims, at {self.numbers:,} places of its texts"
+        read_again = f"the attempt: {self.files:,} sealed entries, {self.bytes:,} bytes"
         wrong = [f"WRONG   {fault}" for fault in self.faults]
-        return "\n".join([counted, *wrong, "all holds" if self.holds else "it does not hold"])
+        return "\n".join([counted, read_again, *wrong, "all holds" if self.holds else "it does not hold"])
 
 
 def verify_report(attempt: Attempt, place: Place | None = None) -> Rechecked:
-    """What came of holding a report against its sources, the newest sealed one by default.
+    """What came of holding a report against its sources and all that these are part of, the whole attempt; of the
+    newest sealed report by default.
 
     Raises `AskedWrongly` where there is none.
     """
     place = place or next(filter(_is_rendered_or_damaged, reversed(attempt.places(Stage.REPORT))), None)
     if place is None:
         raise AskedWrongly(f"{attempt.folder} has no sealed report; `opd attempt report` makes one")
-    found = checked(attempt.folder, place.name, Evidence(attempt, now()).log)
+    found = verify(attempt)
+    faults = list(found.all_faults())
     try:
         claims = read(Claims, place.folder / CLAIMS)
     except AskedWrongly as error:
-        return Rechecked(report=place.name, claims=0, numbers=0, faults=(*found.faults, str(error)))
+        return _rechecked(place, found, Claims(claims=(), documents={}), [*faults, str(error)])
+    return _rechecked(place, found, claims, [*faults, *rechecked(attempt.folder, place.folder, claims)])
+
+
+def _rechecked(place: Place, found: Verification, claims: Claims, faults: list[str]) -> Rechecked:
     spans = [span.of for document in claims.documents.values() for span in document.spans]
     return Rechecked(
         report=place.name,
         claims=len(claims.claims),
         numbers=sum(one in claims.by_id() for one in spans),
-        faults=(*found.faults, *rechecked(attempt.folder, place.folder, claims)),
+        files=sum(one.files for one in found.folders),
+        bytes=found.bytes,
+        faults=tuple(faults),
     )
 
 
