@@ -225,3 +225,24 @@ def test_a_folder_and_a_file_of_another_harness_compare_when_their_questions_hav
     said = run(a, b, "--set", "question=doc.name")
     assert f"{b} is better than {a}" in said.output
     assert "taken on trust" in said.output
+
+
+def test_with_several_that_lead_all_pairs_are_one_family(files: tuple[Path, Path, Path]) -> None:
+    """By hand, from the plain p of each pair alone: the least counts three times, the next twice."""
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    alone = [json.loads(run(files[a], files[b], "--json").output) for a, b in pairs]
+    together = json.loads(run(*files, "--lead", "2", "--json").output)["comparisons"]
+    assert [(one["a"], one["b"]) for one in together] == [(str(files[a]), str(files[b])) for a, b in pairs]
+    plain = [max(one["p"], one["p_permutation"]) for one in alone]
+    most = 0.0
+    for place, which in enumerate(sorted(range(3), key=plain.__getitem__)):
+        most = max(most, min(1.0, (3 - place) * plain[which]))
+        assert together[which]["p_holm"] == pytest.approx(most)
+    said = run(*files, "--lead", "2").output
+    assert said.count("after Holm over 3") == 3
+
+
+def test_more_can_not_lead_than_have_one_after_them(files: tuple[Path, Path, Path]) -> None:
+    refused = run(*files, "--lead", "3")
+    assert isinstance(refused.exception, AskedWrongly)
+    assert "2 at most" in str(refused.exception)

@@ -21,42 +21,62 @@ if TYPE_CHECKING:
     epilog=examples(
         "opd compare runs/scores/start runs/scores/first",
         "opd compare runs/scores/start runs/scores/first --json | jq .ci95",
+        "opd compare runs/scores/start runs/scores/first runs/scores/second --lead 2",
     )
 )
 @click.argument("a", type=UserPath())
 @click.argument("b", type=UserPath())
 @click.argument("more", nargs=-1, type=UserPath())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--lead",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Compare each of the first so many with all after it; one fewer than there are: all pairs.",
+)
 @TRAINED_ON
 @CHOICE
 def compare(
-    a: Path, b: Path, more: tuple[Path, ...], as_json: bool, trained_on: tuple[Path, ...], sets: tuple[str, ...]
+    a: Path,
+    b: Path,
+    more: tuple[Path, ...],
+    as_json: bool,
+    lead: int,
+    trained_on: tuple[Path, ...],
+    sets: tuple[str, ...],
 ) -> None:
     """The difference B - A, paired by question, and whether the two can be told apart.
 
     Each is the folder of an evaluation, a file with {"question": …, "sample": …, "correct": …} a line, or another
-    harness' log, as for `opd score`. With MORE, each is compared with A, and the p values are adjusted for their
-    number. With --trained-on, it is also compared without the questions that stand in the training rows.
+    harness' log, as for `opd score`. With MORE, each is compared with A, and the p values are adjusted for the number
+    of pairs, all of them together. With --trained-on, it is also compared without the questions that stand in the
+    training rows.
     """
-    from opd.evaluate.comparison import compare_each
+    from opd.evaluate.comparison import compare_pairs, led_by
     from opd.evaluate.foreign.choice import Choice
     from opd.evaluate.results import read_source, results_of
     from opd.evaluate.trained import read_trained
     from opd.records.errors import AskedWrongly
     from opd.records.files import canonical_json
 
-    if len(more) > len(ascii_uppercase) - 2:
-        raise AskedWrongly(f"{len(more) + 2} scores; {len(ascii_uppercase)} at most, a letter each")
+    if len(more) > len(ascii_uppercase) - 2 and not as_json:
+        raise AskedWrongly(f"{len(more) + 2} scores; {len(ascii_uppercase)} at most, a letter each, without --json")
+    if lead > len(more) + 1:
+        raise AskedWrongly(
+            f"--lead {lead} of {len(more) + 2} scores; the last has none after it: {len(more) + 1} at most"
+        )
     choice = Choice().changed(sets)
     sources = [read_source(path, choice=choice) for path in (a, b, *more)]
-    first, *others = map(results_of, sources)
-    comparisons = compare_each(first, others)
+    results = [results_of(source) for source in sources]
+    comparisons = compare_pairs(led_by(results, lead))
     trained = read_trained(trained_on)
-    clean = None if trained is None else _without_overlap(trained, sources, first, others)
+    clean = None if trained is None else _without_overlap(trained, sources, results, lead)
+    candidates = results[1:] if lead == 1 else results  # with several that lead, the first is no baseline
     if as_json:
-        click.echo(canonical_json(_values(comparisons, others, clean)))
+        click.echo(canonical_json(_values(comparisons, candidates, clean)))
     else:
-        _print(first, others, comparisons)
+        _print(results, candidates, comparisons)
         if clean is not None:
             _print_clean(*clean)
 
@@ -65,23 +85,26 @@ Clean = tuple[tuple[str, ...], "tuple[Comparison, ...] | None"]  # the questions
 
 
 def _without_overlap(
-    trained: "Trained", sources: Sequence["Source"], first: "Results", others: Sequence["Results"]
+    trained: "Trained", sources: Sequence["Source"], results: Sequence["Results"], lead: int
 ) -> Clean:
     """The comparisons without the questions that any of the models may have been trained on."""
-    from opd.evaluate.comparison import compare_each
+    from opd.evaluate.comparison import compare_pairs, led_by
     from opd.evaluate.trained import overlapping
 
-    found = overlapping(trained, first.questions, models=[source.model for source in sources])
-    if found >= set(first.questions):
+    questions = results[0].questions
+    found = overlapping(trained, questions, models=[source.model for source in sources])
+    if found >= set(questions):
         return tuple(sorted(found)), None
-    return tuple(sorted(found)), compare_each(first.without(found), [other.without(found) for other in others])
+    return tuple(sorted(found)), compare_pairs(led_by([one.without(found) for one in results], lead))
 
 
-def _values(comparisons: Sequence["Comparison"], others: Sequence["Results"], clean: Clean | None) -> dict[str, Any]:
+def _values(
+    comparisons: Sequence["Comparison"], candidates: Sequence["Results"], clean: Clean | None
+) -> dict[str, Any]:
     """One comparison as it is; several in a list, with what being the best of them is worth."""
     values = [comparison.resolved() for comparison in comparisons]
     whole: dict[str, Any] = (
-        values[0] if len(values) == 1 else {"comparisons": values, "selection": _selection(others)}
+        values[0] if len(values) == 1 else {"comparisons": values, "selection": _selection(candidates)}
     )
     if clean is None:
         return whole
@@ -90,19 +113,19 @@ def _values(comparisons: Sequence["Comparison"], others: Sequence["Results"], cl
     return whole | {"without_overlap": {"questions": list(gone), "comparisons": kept}}
 
 
-def _selection(others: Sequence["Results"]) -> dict[str, Any] | None:
+def _selection(candidates: Sequence["Results"]) -> dict[str, Any] | None:
     """How much too high the best of equally good candidates is expected to be; None where seeds show no noise."""
     from opd.evaluate.several import best_of_k_bias
     from opd.evaluate.statistics import seeds_stderr
 
-    errors = [error for error in map(seeds_stderr, (results.counts for results in others)) if error is not None]
-    if len(others) < 2 or len(errors) < len(others):
+    errors = [error for error in map(seeds_stderr, (results.counts for results in candidates)) if error is not None]
+    if len(candidates) < 2 or len(errors) < len(candidates):
         return None
     largest = max(errors)
     return {
-        "candidates": len(others),
+        "candidates": len(candidates),
         "stderr_seeds": largest,
-        "expected_bonus": best_of_k_bias(len(others), largest),
+        "expected_bonus": best_of_k_bias(len(candidates), largest),
     }
 
 
@@ -118,22 +141,31 @@ def _print_clean(gone: Sequence[str], left: "Sequence[Comparison] | None") -> No
         click.echo("\nno question is left.")
 
 
-def _print(first: "Results", others: Sequence["Results"], comparisons: Sequence["Comparison"]) -> None:
+def _print(
+    results: Sequence["Results"], candidates: Sequence["Results"], comparisons: Sequence["Comparison"]
+) -> None:
+    for letter, one in zip(ascii_uppercase, results, strict=False):
+        click.echo(f"{letter}  {one.name}" + (f"  {one.protocol.benchmark}" if one.protocol else ""))
+    if len(comparisons) == len(results) - 1:
+        _print_table(comparisons)
+    for comparison in comparisons:
+        click.echo(f"\n{comparison.verdict}")
+    for note in _notes(results, candidates, comparisons):
+        click.echo(f"\n{note}")
+
+
+def _print_table(comparisons: Sequence["Comparison"]) -> None:
+    """A column for each score; only where each is compared with the first alone."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    for letter, results in zip(ascii_uppercase, (first, *others), strict=False):
-        click.echo(f"{letter}  {results.name}" + (f"  {results.protocol.benchmark}" if results.protocol else ""))
+    for letter in ascii_uppercase[: len(comparisons) + 1]:
         table.add_column(letter, justify="right")
     for label, of_first, values in _rows(comparisons):
         table.add_row(label, of_first, *values)
     Console().print(table)
-    for comparison in comparisons:
-        click.echo(f"\n{comparison.verdict}")
-    for note in _notes(first, others):
-        click.echo(f"\n{note}")
 
 
 def _rows(comparisons: Sequence["Comparison"]) -> list[tuple[str, str, list[str]]]:
@@ -157,17 +189,17 @@ def _rows(comparisons: Sequence["Comparison"]) -> list[tuple[str, str, list[str]
     return [row for row in rows if row[0] != "p, Holm" or len(comparisons) > 1]
 
 
-def _notes(first: "Results", others: Sequence["Results"]) -> list[str]:
+def _notes(
+    results: Sequence["Results"], candidates: Sequence["Results"], comparisons: Sequence["Comparison"]
+) -> list[str]:
     """What the numbers can't know."""
-    from opd.evaluate.comparison import notes_on
-
-    notes = list(dict.fromkeys(note for other in others for note in notes_on(first, other)))
-    unknown = [results.name for results in (first, *others) if results.protocol is None]
-    if 0 < len(unknown) <= len(others):
+    notes = list(dict.fromkeys(note for one in comparisons for note in one.notes))
+    unknown = [one.name for one in results if one.protocol is None]
+    if 0 < len(unknown) < len(results):
         notes.append(f"No protocol is known for {', '.join(unknown)}: that the scores compare is taken on trust.")
-    if (selection := _selection(others)) is not None:
+    if (selection := _selection(candidates)) is not None:
         notes.append(
-            f"Of {len(others)} equally good candidates the best is expected to score "
+            f"Of {len(candidates)} equally good candidates the best is expected to score "
             f"{selection['expected_bonus']:.4f} too high, by selection alone."
         )
     return notes

@@ -31,16 +31,29 @@ def compare(a: Results, b: Results) -> Comparison:
 
 def compare_each(a: Results, others: Sequence[Results]) -> tuple[Comparison, ...]:
     """Each of the others against A; `p_holm` and the verdicts are adjusted for there being several."""
-    for other in others:
-        _refuse_other_protocol(a, other)
-        _refuse_other_questions(a, other)
-    pairs = [paired_difference(a.counts, other.counts) for other in others]
-    adjusted = _holm([pair.p_decisive for pair in pairs])
-    adjusted_fixed = _holm([pair.p_fixed_questions for pair in pairs])
+    return compare_pairs([(a, other) for other in others])
+
+
+def compare_pairs(pairs: Sequence[tuple[Results, Results]]) -> tuple[Comparison, ...]:
+    """B against A of each pair, as one family: `p_holm` and the verdicts are adjusted for all of them.
+
+    Raises `AskedWrongly` where the protocols or the questions of two are not the same.
+    """
+    for a, b in pairs:
+        _refuse_other_protocol(a, b)
+        _refuse_other_questions(a, b)
+    found = [paired_difference(a.counts, b.counts) for a, b in pairs]
+    adjusted = _holm([pair.p_decisive for pair in found])
+    adjusted_fixed = _holm([pair.p_fixed_questions for pair in found])
     return tuple(
-        _comparison(_Finding(a=a, b=other, pair=pair, p=p, p_fixed=p_fixed, candidates=len(others)))
-        for other, pair, p, p_fixed in zip(others, pairs, adjusted, adjusted_fixed, strict=True)
+        _comparison(_Finding(a=a, b=b, pair=pair, p=p, p_fixed=p_fixed, family=len(pairs)))
+        for (a, b), pair, p, p_fixed in zip(pairs, found, adjusted, adjusted_fixed, strict=True)
     )
+
+
+def led_by(results: Sequence[Results], first: int) -> list[tuple[Results, Results]]:
+    """The pairs of each of so many first ones with all that come after it, in that order."""
+    return [(a, b) for place, a in enumerate(results[:first], start=1) for b in results[place:]]
 
 
 def protocol_differences(a: Protocol, b: Protocol) -> tuple[str, ...]:
@@ -117,14 +130,14 @@ def _holm(ps: Sequence[float | None]) -> tuple[float | None, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Finding:
-    """One pair with its p values after Holm; with a single candidate they are the plain ones."""
+    """One pair with its p values after Holm; alone in its family they are the plain ones."""
 
     a: Results
     b: Results
     pair: PairedDifference
     p: float | None
     p_fixed: float | None
-    candidates: int
+    family: int  # pairs that were tested together
 
     @property
     def distinguishable(self) -> bool | None:
@@ -151,7 +164,7 @@ def _comparison(finding: _Finding) -> Comparison:
         p_permutation=pair.flips.p,
         permutations_drawn=pair.flips.draws,
         p_fixed_questions=pair.p_fixed_questions,
-        p_holm=finding.p if finding.candidates > 1 else None,
+        p_holm=finding.p if finding.family > 1 else None,
         true_spread=pair.true_spread,
         detectable=_detectable(pair),
         distinguishable=finding.distinguishable,
@@ -183,7 +196,7 @@ def _numbers(finding: _Finding) -> str:
     pair = finding.pair
     drawn = "" if pair.flips.draws is None else f" in {pair.flips.draws:,} draws"
     flips = f"{_p(pair.flips.p)} by sign flips{drawn}"
-    holm_note = f", {_p(finding.p)} after Holm over {finding.candidates}" if finding.candidates > 1 else ""
+    holm_note = f", {_p(finding.p)} after Holm over {finding.family}" if finding.family > 1 else ""
     if pair.p is None or pair.ci95 is None:
         every = "no question differs" if not pair.difference else "every question differs by the same"
         return f"{pair.difference:+.4f}, {every}, {flips}{holm_note}"

@@ -13,15 +13,16 @@ _LIMIT_SECONDS = 900.0
 _SAID = 500  # characters
 
 
-def by_program(place: Path, folders: Sequence[str]) -> object:
-    """The JSON value that `opd compare FOLDERS --json` prints for these evaluations, named relative to `place`.
+def by_program(place: Path, folders: Sequence[str], lead: int = 1) -> object:
+    """The JSON value that `opd compare FOLDERS --json` prints for these evaluations, named relative to `place`; each
+    of the first `lead` is compared with all after it.
 
     Raises `AnswerIsNo` where it says nothing, with why.
     """
     try:
         ran = subprocess.run(
-            program("compare", *folders, "--json"), cwd=place, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=_LIMIT_SECONDS, check=False,
+            program("compare", *folders, "--lead", str(lead), "--json"), cwd=place, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=_LIMIT_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise AnswerIsNo(f"`opd compare` of {', '.join(folders)} took more than {_LIMIT_SECONDS:.0f} s") from None

@@ -193,9 +193,9 @@ class Comparison(Settings):
     permutations_drawn: int | None = None
     """So many random sign patterns gave p_permutation; null where it is exact, over all of them."""
     p_fixed_questions: float | None = None
-    """Two-sided, from the normal, with stderr_fixed_questions; not adjusted for several candidates."""
+    """Two-sided, from the normal, with stderr_fixed_questions; not adjusted for several pairs."""
     p_holm: float | None = None
-    """The larger of p and p_permutation, adjusted for several candidates compared with A; null for one."""
+    """The larger of p and p_permutation, adjusted for all pairs that were compared together; null for one."""
     true_spread: float | None = None
     """Variance of the true per-question differences (ω²), unbiased: can be negative by chance."""
     detectable: float | None
@@ -205,7 +205,7 @@ class Comparison(Settings):
     for one question.
     """
     distinguishable_fixed_questions: bool | None = None
-    """On exactly these questions: whether p_fixed_questions, after Holm for several candidates, is below 0.05; null
+    """On exactly these questions: whether p_fixed_questions, after Holm for several pairs, is below 0.05; null
     where it is undefined.
     """
     questions: int

@@ -56,9 +56,10 @@ FINDINGS = (
 )  # fmt: skip
 
 
-def by_click(folder: Path, folders: Sequence[str]) -> object:
+def by_click(folder: Path, folders: Sequence[str], lead: int = 1) -> object:
     """What the command line says, without a process of its own."""
-    said = CliRunner().invoke(compare, [*(str(folder / one) for one in folders), "--json"], catch_exceptions=False)
+    arguments = [*(str(folder / one) for one in folders), "--lead", str(lead), "--json"]
+    said = CliRunner().invoke(compare, arguments, catch_exceptions=False)
     return json.loads(said.output)
 
 

@@ -1,6 +1,7 @@
 """What is compared with what, by which program, and what it says when that fails."""
 
 from itertools import combinations
+from types import SimpleNamespace
 
 import pytest
 from tests.protocol.report.conftest import by_click
@@ -22,9 +23,9 @@ def asked(tmp_path, count: int, anchors: tuple[str, ...] = (), **others):
     """The pairs that were compared of so many measurements, and the folders of each call."""
     calls = []
 
-    def compare(_, folders):
+    def compare(_, folders, lead):
         calls.append(list(folders))
-        several = [COMPARISON] * (len(folders) - 1)
+        several = [COMPARISON] * sum(len(folders) - place for place in range(1, lead + 1))
         return COMPARISON if len(several) == 1 else {"comparisons": several, "selection": {"candidates": 2}}
 
     sides = [Side(label=f"proxy {number}", evaluation=f"e/{number}") for number in range(1, count + 1)]
@@ -57,12 +58,35 @@ def test_two_families_are_never_compared_with_each_other(tmp_path):
     assert found.between("step 20", "step 10") is not None
 
 
-def test_each_comparison_is_a_fact_of_its_own_file(tmp_path):
-    found, _ = asked(tmp_path, 3)
+def test_each_comparison_is_a_fact_of_its_familys_file(tmp_path):
+    found, _ = asked(tmp_path, 3, final=[Side(label=f"step {step}", evaluation=f"f/{step}") for step in (10, 20)])
     assert [(one.found.file, one.found.pointer) for one in found.pairs] == [
         ("comparisons/01.json", "/comparisons/0"),
         ("comparisons/01.json", "/comparisons/1"),
+        ("comparisons/01.json", "/comparisons/2"),
         ("comparisons/02.json", ""),
+    ]
+
+
+def test_the_pairs_of_a_table_are_one_family_by_holms_rule(told):
+    """By hand: of m p values the i-th least counts (m - i + 1) times, and none counts less than the one before."""
+    for of in ("proxy", "final"):
+        pairs = [pair.found.value for pair in comparisons(told, of)]
+        assert len(pairs) >= 3
+        plain = sorted(max(one["p"], one["p_permutation"]) for one in pairs)
+        expected, most = [], 0.0
+        for place, p in enumerate(plain):
+            most = max(most, min(1.0, (len(plain) - place) * p))
+            expected.append(most)
+        assert sorted(one["p_holm"] for one in pairs) == pytest.approx(expected)
+        assert all(one["distinguishable"] == (one["p_holm"] < 0.05) for one in pairs)
+
+
+def comparisons(told, of):
+    """The pairs of a report's claims, from its files."""
+    sources = Sources(told.built.folder, told.folder)
+    return [
+        SimpleNamespace(found=sources.fact(one.file, one.pointer)) for one in told.report.comparisons if one.of == of
     ]
 
 

@@ -1,13 +1,14 @@
 """Measurements of one benchmark, compared by the install's own `opd compare`, a program of its own: no statistic is
 computed here.
 
-    comparisons/01.json     the first measurement with each later one, p adjusted for their number
-    comparisons/02.json     the second with each later one …
+    comparisons/01.json     the pairs of proxies, p adjusted for all of them together
+    comparisons/02.json     those of the finals
 
-A proxy and a final are never in one family: they are measured by different protocols, and don't compare.
+So a file is a family, and a family a table of the report. A proxy and a final are never in one: they are measured by
+different protocols, and don't compare.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,8 +24,10 @@ from opd.records.settings import validated
 ALL_PAIRS = 6  # so many measurements are all compared with each other; of more, each with the anchors
 
 Of = Literal["proxy", "final"]
-Compare = Callable[[Path, Sequence[str]], object]
-"""The JSON value that `opd compare` prints for these folders, relative to the first argument."""
+Compare = Callable[[Path, Sequence[str], int], object]
+"""The JSON value that `opd compare` prints for these folders, relative to the first argument, of which each of so
+many first ones is compared with all after it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,35 +96,30 @@ def compared(
     match: Callable[[str, str], Match],
     compare: Compare = by_program,
 ) -> Compared:
-    """Every pair of a family that is asked about, each with its file in the report's folder."""
+    """Every pair that is asked about, each family in one file in the report's folder and adjusted as a whole."""
     pairs: list[Pair] = []
     selection = None
-    number = 0
-    for of, sides in families.items():
-        for first, others in _asked(sides, anchors):
-            number += 1
-            file = f"{COMPARISONS}/{number:02d}.json"
-            (sources.report / COMPARISONS).mkdir(exist_ok=True)
-            folders = [first.evaluation, *(other.evaluation for other in others)]
-            write_json(sources.report / file, compare(sources.attempt, folders))
-            whole = sources.fact(file)
-            several = whole.get("comparisons")
-            for other, found in zip(others, several.each() if several else (whole,), strict=True):
-                validated(Comparison, found.value, source=file)
-                pairs.append(
-                    Pair(of=of, a=first.label, b=other.label, found=found, match=match(first.label, other.label))
-                )
-            if of == "final" and selection is None:
-                selection = whole.get("selection")
+    asked = ((of, *_led(sides, anchors)) for of, sides in families.items())
+    for number, (of, sides, lead) in enumerate((one for one in asked if one[2]), start=1):
+        file = f"{COMPARISONS}/{number:02d}.json"
+        (sources.report / COMPARISONS).mkdir(exist_ok=True)
+        write_json(sources.report / file, compare(sources.attempt, [side.evaluation for side in sides], lead))
+        whole = sources.fact(file)
+        several = whole.get("comparisons")
+        ways = [(a, b) for place, a in enumerate(sides[:lead], start=1) for b in sides[place:]]
+        for (a, b), found in zip(ways, several.each() if several else (whole,), strict=True):
+            validated(Comparison, found.value, source=file)
+            pairs.append(Pair(of=of, a=a.label, b=b.label, found=found, match=match(a.label, b.label)))
+        if of == "final":
+            selection = whole.get("selection")
     return Compared(pairs=tuple(pairs), selection=selection)
 
 
-def _asked(sides: Sequence[Side], anchors: Sequence[str]) -> Iterator[tuple[Side, Sequence[Side]]]:
-    """Each with all that come after it; of many, the anchors with all, and nothing twice."""
+def _led(sides: Sequence[Side], anchors: Sequence[str]) -> tuple[Sequence[Side], int]:
+    """The sides in order, and how many of the first are compared with all after them: of a few each, of many the
+    anchors, which then stand first.
+    """
     if len(sides) <= ALL_PAIRS:
-        yield from ((side, sides[place + 1 :]) for place, side in enumerate(sides) if sides[place + 1 :])
-        return
-    done: list[Side] = []
-    for side in (one for one in sides if one.label in anchors):
-        done.append(side)
-        yield side, [other for other in sides if other not in done]
+        return sides, max(0, len(sides) - 1)
+    leading = [side for side in sides if side.label in anchors]
+    return [*leading, *(side for side in sides if side not in leading)], len(leading)

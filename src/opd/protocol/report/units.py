@@ -1,11 +1,13 @@
 """Section 4 of the analysis: the exploration, in units, each under the same six headings."""
 
+import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from opd.protocol.report import marks
 from opd.protocol.report.assessing import assessment, decision
 from opd.protocol.report.comparing import Pair
-from opd.protocol.report.exploring import Exploration, Measured, Unit
+from opd.protocol.report.exploring import Command, Exploration, Measured, Unit
 from opd.protocol.report.layout import listed, spoken, table
 from opd.protocol.report.pen import NONE_GIVEN, Pen
 from opd.protocol.report.remarks import MOST_QUOTES, remarks
@@ -48,7 +50,7 @@ def _pairs(pen: Pen, pairs: tuple[Pair, ...]) -> str:
     )
     said = (
         "Every pair that was compared, paired by question; p is the larger of a t test's and of sign flips', "
-        "adjusted for the others in the same file."
+        "adjusted for all pairs of this table together."
     )
     return "\n\n".join(["### All pairs", said, table(head, [_pair(pen, pair) for pair in pairs])])
 
@@ -71,7 +73,7 @@ def _pair(pen: Pen, pair: Pair) -> tuple[str, ...]:
 
 
 def _course(pen: Pen, found: Exploration) -> str:
-    began, ended = (pen.of(found.receipt[f"{word}_utc"], Form.MOMENT) for word in ("began", "ended"))
+    began, ended = pen.of(found.began, Form.MOMENT), pen.of(found.receipt["ended_utc"], Form.MOMENT)
     outcome = pen.of(found.receipt["outcome"], Form.CODE)
     said = [f"The exploration began at {began} and ended at {ended}, as {outcome}."]
     if facts := found.outcome:
@@ -197,9 +199,20 @@ def _commands(pen: Pen, unit: Unit) -> Iterator[str]:
     if not unit.commands:
         yield "No command that had the device is on record for it."
     for command in unit.commands[:_MOST_COMMANDS]:
-        yield f"On the device ran {pen.of(command.words, Form.CODE)} ({pen.source(command.words)})."
+        program = _filled_in(unit, command)
+        as_seen = f", with its variables filled in {pen.of(program, Form.CODE)}" if program else ""
+        yield f"On the device ran {pen.of(command.words, Form.CODE)} ({pen.source(command.words)}){as_seen}."
     if unit.commands[_MOST_COMMANDS:]:
         yield f"Further commands had the device; {marks.path(unit.commands[0].words.file)} holds them all."
+
+
+def _filled_in(unit: Unit, command: Command) -> Fact | None:
+    """Of a command with variables, the program that it started for what was measured here, as the system names it."""
+    if "$" not in str(command.words.value) or unit.measured is None:
+        return None
+    folder = re.escape(str(PurePosixPath(str(unit.measured.proxy.value["checkpoint"])).parent))
+    ran = (one for one in command.programs if re.search(rf"(?<![\w./-]){folder}(?![\w.-])", str(one.value)))
+    return next(ran, None)
 
 
 def _source(pen: Pen, measured: Measured) -> str:
