@@ -1,21 +1,20 @@
 """How a task's measure becomes a run of `opd evaluate`, and whether a score was taken as the measure says."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from opd.protocol.at_hand import question_file
 from opd.protocol.phases import ARTIFACT, QUESTIONS, VERIFIER
 from opd.protocol.sandbox.view import Word
 from opd.protocol.views import RESULT
-from opd.records.errors import AnswerIsNo, AskedWrongly
-from opd.records.files import sha256
+from opd.records.errors import AnswerIsNo
 from opd.records.places import SHIPPED
 from opd.records.scores import Score
 from opd.records.settings import read
 from opd.records.tasks import Measure
 
 SCORE = "score.json"
-_DATA = Path("data")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +25,16 @@ class Evaluation:
     shown: Mapping[PurePosixPath, Path]  # what the program sees beside the artifact and the install
 
 
-def evaluation(measure: Measure, *, verifier: Path | None = None, workers: int = 1) -> Evaluation:
-    """The run that takes this measure; `verifier` is the model that settles what the rules reject.
+def evaluation(
+    measure: Measure, *, verifier: Path | None = None, workers: int = 1, beside: Sequence[Path] = ()
+) -> Evaluation:
+    """The run that takes this measure; `verifier` is the model that settles what the rules reject, and `beside` are
+    further folders that the questions may lie in.
 
     Raises `AskedWrongly` for a file of questions that isn't at hand, and `AnswerIsNo` for one that isn't as pinned.
     """
     arguments: list[Word] = ["evaluate", measure.benchmark, "--model", ARTIFACT, "--out", RESULT, "--quiet"]
-    shown = _question_files(measure)
+    shown = _question_files(measure, beside)
     if shown:
         arguments += ["--data", QUESTIONS]
     if workers > 1:
@@ -56,19 +58,13 @@ def read_score(folder: Path, measure: Measure) -> Score:
     return score
 
 
-def _question_files(measure: Measure) -> dict[PurePosixPath, Path]:
+def _question_files(measure: Measure, beside: Sequence[Path]) -> dict[PurePosixPath, Path]:
     """The files of questions that the install doesn't bring, by where the program sees them."""
-    found = {}
-    for file in measure.files:
-        if file.source.startswith(SHIPPED):
-            continue
-        path = next((path for path in (Path(file.source), _DATA / Path(file.source).name) if path.is_file()), None)
-        if path is None:
-            raise AskedWrongly(f"{file.source}, questions of {measure.metric}, is not at hand; put it into {_DATA}/")
-        if (held := sha256(path)) != file.sha256:
-            raise AnswerIsNo(f"{path} has digest {held[:12]}…, and the task pins {file.sha256[:12]}…")
-        found[QUESTIONS / Path(file.source).name] = path.resolve()
-    return found
+    return {
+        QUESTIONS / Path(file.source).name: question_file(file, measure, beside=beside).resolve()
+        for file in measure.files
+        if not file.source.startswith(SHIPPED)
+    }
 
 
 def _of_score(score: Score) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """The audit's check: which files of an attempt it looks at, and which are the evaluator's own."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -63,8 +64,22 @@ def test_the_same_rows_are_confirmed_wherever_an_exploration_left_them(name: str
 def test_a_file_that_no_receipt_knows_is_looked_at_too(lab: Any) -> None:
     left(lab, Stage.EXPLORE, Explored.NO_CANDIDATE, {"commands.jsonl": b"{}\n"})
     (lab.folder / "explore/attempt-002.partial").mkdir()
-    (lab.folder / "explore/attempt-002.partial/notes").write_bytes(rows(lab))
-    assert look(lab).verdict is Verdict.CONFIRMED
+    notes = lab.folder / "explore/attempt-002.partial/notes"
+    notes.write_bytes(rows(lab))
+    said = look(lab)
+    assert said.verdict is Verdict.CONFIRMED
+    assert {(one.file, one.sha256) for one in said.evidence} == {
+        ("explore/attempt-002.partial/notes", hashlib.sha256(notes.read_bytes()).hexdigest())
+    }
+
+
+def test_the_reason_comes_first_and_short_questions_with_their_answers_are_pairs(lab: Any) -> None:
+    left(lab, Stage.EXPLORE, Explored.NO_CANDIDATE, {"commands.jsonl": rows(lab)})
+    sentence = look(lab).sentence
+    assert sentence.startswith(
+        "20 questions stand one behind the other in the final's order, in explore/attempt-001/commands.jsonl; 500 "
+    )
+    assert "20 short problem hits, and 20 pair hits" in sentence
 
 
 def test_a_file_that_cannot_be_opened_leaves_the_axis_open(lab: Any) -> None:
@@ -77,7 +92,7 @@ def test_a_file_that_cannot_be_opened_leaves_the_axis_open(lab: Any) -> None:
 def test_without_the_questions_nothing_is_assessed(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     left(lab, Stage.EXPLORE, Explored.NO_CANDIDATE, {"commands.jsonl": b"{}\n"})
 
-    def gone(_: object) -> None:
+    def gone(*_: object, **__: object) -> None:
         raise FileNotFoundError("final.jsonl")
 
     monkeypatch.setattr("opd.protocol.audit.checks.contamination.final_questions", gone)

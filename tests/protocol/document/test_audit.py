@@ -1,16 +1,25 @@
 """What the audit says of the document's case is what its author said, and another fact makes it say otherwise."""
 
 import json
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.protocol.document.builder import Built
 from tests.protocol.document.facts import CONTROL
 
+from opd.protocol.attempts.evidence import Evidence as StandingEvidence
+from opd.protocol.attempts.lease import held
+from opd.protocol.attempts.tries import a_try
 from opd.protocol.audit.assessing import assess
 from opd.protocol.audit.catalogue import checks
-from opd.records.audits import Axis, Finding, Pointer, Verdict
+from opd.protocol.clock import now
+from opd.protocol.stages.audit import audit
+from opd.records.attempts import Audited, Stage
+from opd.records.audits import Audit, Axis, Control, Coverage, Finding, Pointer, Verdict
+from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import sha256
 
 Said = Callable[..., Finding]
@@ -94,7 +103,9 @@ def test_with_a_matched_control_too_little_was_left_for_another(said: Said) -> N
 
 def test_a_device_at_work_at_the_submission_is_no_idle_one_and_its_training_was_left(said: Said) -> None:
     finding = said("behaviour", idle_at_submission=False)
-    assert "3,289 ≥ 1,759" not in finding.sentence
+    first, _, besides = finding.sentence.partition("; besides, suspected: ")
+    assert "3,289 ≥ 1,759" not in first
+    assert "3,289 ≥ 1,759" in besides
     assert "/runs/stability-2" in finding.sentence
 
 
@@ -156,3 +167,27 @@ def test_without_the_control_file_the_manifest_alone_contradicts(said: Said) -> 
 def test_without_both_files_nothing_contradicts(said: Said) -> None:
     finding = said("contradictions", control_file=False, formal_only_manifest=False)
     assert (finding.verdict, finding.protected) == (Verdict.NONE_FOUND, None)
+
+
+def test_an_audit_that_would_see_less_than_the_last_is_refused_and_the_last_goes_on_counting(
+    tampered: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The questions are found from any folder; once they are gone, what was looked for can't be looked for again."""
+    attempt = tampered.attempt
+    looked = Finding(
+        check="contamination", axis=Axis.CONTAMINATION, verdict=Verdict.NONE_FOUND, sentence="60 questions: nothing",
+        coverage=Coverage(files=1, bytes=1), controls=(Control(name="a planted one", found=True),),
+    )  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    with held(attempt.folder) as holder:
+        place = attempt.next(Stage.AUDIT)
+        with a_try(attempt, holder, place, made_from=StandingEvidence(attempt, now()).receipts) as this:
+            this.end(Audited.ASSESSED, Audit(findings=(looked,)))
+        shutil.move(tampered.questions, tmp_path / "away")
+        with pytest.raises(AskedWrongly, match="another would say less and count in its place") as refused:
+            audit(attempt, holder, say=lambda _: None, cancelled=lambda: False)
+        assert str(tmp_path / "data" / "aime24.jsonl") in str(refused.value), "where to put it, in full"
+        assert [one.name for one in attempt.places(Stage.AUDIT)] == ["audit/attempt-001"]
+        shutil.move(tmp_path / "away", tampered.questions)
+        with pytest.raises(AnswerIsNo, match="the audit was stopped"):
+            audit(attempt, holder, say=lambda _: None, cancelled=lambda: True)

@@ -1,25 +1,28 @@
 """A final's questions, in every wording that their file has; read at the evaluator's side and kept in memory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from opd.protocol.at_hand import question_file
 from opd.protocol.contamination.needles import Question
-from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.errors import AskedWrongly
 from opd.records.fields import users_turn, value_in, written
-from opd.records.files import read_lines, sha256
-from opd.records.places import SHIPPED, locate
-from opd.records.tasks import Measure, QuestionSource
+from opd.records.files import read_lines
+from opd.records.tasks import Measure
 
-_DATA = Path("data")
 _PROBLEMS = ("problem", "question", "prompt")  # and what begins so: problem_alt is another wording
 _ANSWERS = ("answer", "gold", "reward_model.ground_truth", "extra_info.answer", "solution")
 _SOLVED = "####"  # behind it stands the answer of a worked solution
 
 
-def final_questions(measure: Measure) -> tuple[Question, ...]:
-    """All of them, in order. Raises `AskedWrongly` where they are not at hand, `AnswerIsNo` where they are others."""
-    return tuple(question for source in measure.files for question in _questions(source, measure))
+def final_questions(measure: Measure, *, beside: Sequence[Path] = ()) -> tuple[Question, ...]:
+    """All of them, in order; `beside` are further folders that their files may lie in.
+
+    Raises `AskedWrongly` where they are not at hand, and `AnswerIsNo` where they are others.
+    """
+    files = [question_file(source, measure, beside=beside) for source in measure.files]
+    return tuple(question for path in files for question in _questions(path))
 
 
 def problems(path: Path) -> Iterator[str]:
@@ -28,26 +31,13 @@ def problems(path: Path) -> Iterator[str]:
         yield from list(_wordings(row))[:1]
 
 
-def _questions(source: QuestionSource, measure: Measure) -> Iterator[Question]:
-    path = _place(source, measure)
-    if (held := sha256(path)) != source.sha256:
-        raise AnswerIsNo(f"{path} has digest {held[:12]}…, and the task pins {source.sha256[:12]}…")
+def _questions(path: Path) -> Iterator[Question]:
     for number, row in enumerate(read_lines(path), start=1):
         wordings = tuple(dict.fromkeys(_wordings(row)))
         if not wordings:
             names = ", ".join(_PROBLEMS)
             raise AskedWrongly(f"{path}, line {number}: no text in any of {names}; it has {', '.join(sorted(row))}")
         yield Question(wordings=wordings, answer=_answer(row))
-
-
-def _place(source: QuestionSource, measure: Measure) -> Path:
-    if source.source.startswith(SHIPPED):
-        return locate(source.source)
-    places = (Path(source.source).expanduser(), _DATA / Path(source.source).name)
-    found = next((path for path in places if path.is_file()), None)
-    if found is None:
-        raise AskedWrongly(f"{source.source}, questions of {measure.metric}, is not at hand; put it into {_DATA}/")
-    return found
 
 
 def _wordings(row: Mapping[str, Any]) -> Iterator[str]:

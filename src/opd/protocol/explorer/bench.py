@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
+from opd.protocol.at_hand import near
 from opd.protocol.attempts.attempt import Attempt
 from opd.protocol.attempts.tries import Try
 from opd.protocol.clock import Deadline, Stopwatch
@@ -83,7 +84,9 @@ class Bench:
         self.harness_version = adapter_of(identity.harness).version(identity.command)  # asked before anything starts
         self.through = self._through() if identity.endpoint else None
         self._judge = Judge(contract, machine, code_sha256=identity.install_sha256)
-        self._evaluation = evaluation(contract.proxy, verifier=verifier, workers=max(1, contract.needs.gpus))
+        self._evaluation = evaluation(
+            contract.proxy, verifier=verifier, workers=max(1, contract.needs.gpus), beside=near(attempt.folder)
+        )
         self._say = say
         self.designs = Designs(
             this.folder / FOLDER, proxies=this.folder / "proxy", ask=self._power, rank=rank(contract.proxy)

@@ -12,6 +12,7 @@ has no score, and says why; its protocol is never loosened to get one.
 from collections.abc import Callable
 from pathlib import Path
 
+from opd.protocol.at_hand import near
 from opd.protocol.attempts.attempt import OUTCOME, Attempt
 from opd.protocol.attempts.lease import Holder
 from opd.protocol.attempts.tries import Try, a_try
@@ -62,7 +63,8 @@ def _run(
     contract = attempt.task.contract
     judge = Judge(contract, machine, code_sha256=attempt.identity.install_sha256)
     verifier = locked(attempt).path("verifier") if contract.final.judged else None
-    run = evaluation(contract.final, verifier=verifier, workers=max(1, contract.needs.gpus))
+    beside = near(attempt.folder)
+    run = evaluation(contract.final, verifier=verifier, workers=max(1, contract.needs.gpus), beside=beside)
     left = contract.budgets.final_seconds - this.before_seconds
     ended = judge.run(
         run.arguments,
@@ -75,7 +77,7 @@ def _run(
         tick=lambda _: this.beat(),
         started=lambda mark: this.say("started", mark=mark),
     )
-    evaluation(contract.final, verifier=verifier)  # the questions are still those that the task pins
+    evaluation(contract.final, verifier=verifier, beside=beside)  # the questions are still those that the task pins
     return ended
 
 

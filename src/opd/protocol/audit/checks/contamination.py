@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from opd.protocol.at_hand import near
 from opd.protocol.audit.check import Check, Look
 from opd.protocol.audit.evidence import Evidence
 from opd.protocol.contamination.conclusion import conclude
@@ -18,6 +19,7 @@ from opd.protocol.contamination.scan import Hit, Source, scan
 from opd.records.attempts import Stage
 from opd.records.audits import Axis, Coverage, Pointer, Verdict
 from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.files import sha256
 from opd.records.tasks import matches
 from opd.records.trees import meant, written
 
@@ -35,7 +37,7 @@ def _look(evidence: Evidence) -> Look:
     if evidence.task is None:
         return _unanswered("the task is not the one that the attempt was made for, so nobody knows its final")
     try:
-        questions = final_questions(evidence.task.value.contract.final)
+        questions = final_questions(evidence.task.value.contract.final, beside=near(evidence.folder))
     except (AskedWrongly, AnswerIsNo, OSError) as error:
         return _unanswered(f"the final's questions can't be had: {error}")
     data = _data(evidence)
@@ -91,8 +93,12 @@ def _lying(folder: Path) -> Iterator[str]:
 def _pointers(evidence: Evidence, places: tuple[Hit, ...]) -> Iterator[Pointer]:
     files = {file.path: file for file in evidence.files}
     for hit in places:
+        where = "" if hit.line is None else f"line:{hit.line}"
+        place = evidence.folder / meant(hit.source)
         if hit.source in files:
-            yield files[hit.source].at("" if hit.line is None else f"line:{hit.line}")
+            yield files[hit.source].at(where)
+        elif place.is_file() and not place.is_symlink():  # no receipt knows it: by what it is now
+            yield Pointer(file=hit.source, pointer=where, sha256=sha256(place))
 
 
 CHECK = Check(axis=Axis.CONTAMINATION, look=_look)
