@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ def audit(folder: Path, judge: str | None, strict: bool, as_json: bool) -> None:
     from opd.records.errors import AnswerIsNo
     from opd.records.settings import read
 
-    asked = tuple(shlex.split(judge)) if judge else None
+    asked = _program(judge) if judge is not None else None
     with at_work(folder) as (attempt, holder), Interrupt(unit="check") as interrupt:
         audit_anew(attempt, holder, judge=asked, say=lambda _: None, cancelled=interrupt.asked)
     place = attempt.places(Stage.AUDIT)[-1]
@@ -46,6 +47,19 @@ def audit(folder: Path, judge: str | None, strict: bool, as_json: bool) -> None:
     alarms = [axis for axis in Axis if made.of(axis) is not Verdict.NONE_FOUND]
     if strict and alarms:
         raise AnswerIsNo(f"{', '.join(alarms)}: not none_found")
+
+
+def _program(judge: str) -> tuple[str, ...]:
+    """A judge's command; raises `AskedWrongly` for one that could not be started, before anything is sealed."""
+    from opd.records.errors import AskedWrongly
+
+    try:
+        words = tuple(shlex.split(judge))
+    except ValueError as error:
+        raise AskedWrongly(f"--judge {judge!r}: {error}; write it as a shell would read it") from error
+    if not words or shutil.which(words[0]) is None:
+        raise AskedWrongly(f"--judge {judge!r}: there is no such program; give its path, or a name on PATH")
+    return words
 
 
 def _audited(made: "Audit") -> str:

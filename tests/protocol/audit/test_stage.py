@@ -126,6 +126,16 @@ def test_the_command_prints_a_verdict_an_axis_and_says_no_only_when_it_is_strict
     assert "audit: fixed_inputs " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("judge", ["nosuchprogram --now", "", "'half"])
+def test_a_judge_that_is_no_program_is_refused_before_anything_is_sealed(
+    lab: Any, judge: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.explore(Explored.NO_CANDIDATE)
+    assert run(["attempt", "audit", str(lab.folder), "--judge", judge]) == 2
+    assert f"--judge {judge!r}: " in capsys.readouterr().err
+    assert not (lab.folder / "audit").exists()
+
+
 def test_reading_an_attempt_leaves_no_trace_in_it(lab: Any) -> None:
     from opd.protocol.audit.collection import collect
 
