@@ -36,6 +36,8 @@ _DRAWN = {
     0x2502: "|",
     0x2503: "|",
 }  # a minus, and what viewers put between number and line
+_LEGACY = {0xDC00 + code: bytes([code]).decode("cp1252", "ignore") for code in range(128, 256)}
+"""What is no UTF-8, as it is decoded with `surrogateescape`, by the page that Latin-1 is a part of."""
 _MOST_STRAY = 0.3  # of the bytes of a text are beyond ASCII and no UTF-8: more, and it is no text
 _MOST_CONTROLS = 0.02  # nor that many that no keyboard writes
 _CONTROLS = [code for code in range(32) if code not in b"\t\n\r\x1b"]
@@ -245,7 +247,10 @@ def _cut(data: bytes) -> int:
 
 
 def _plain(data: bytes) -> bytes:
-    """Characters beyond ASCII in their plainest form: compatible letters without their marks, and no others."""
+    """Characters beyond ASCII in their plainest form: compatible letters without their marks, and no others.
+
+    What is no UTF-8 is read as Windows-1252, and so as Latin-1.
+    """
     if data.isascii():
         return data
     at = np.flatnonzero(np.frombuffer(data, np.uint8) > 127)
@@ -266,5 +271,6 @@ def _plain(data: bytes) -> bytes:
 
 @lru_cache(maxsize=1 << 14)
 def _plain_letters(run: bytes) -> bytes:
-    plain = unicodedata.normalize("NFKD", run.decode("utf-8", "ignore").translate(_DRAWN))
+    text = run.decode("utf-8", "surrogateescape").translate(_LEGACY)
+    plain = unicodedata.normalize("NFKD", text.translate(_DRAWN))
     return "".join(letter for letter in plain.casefold() if letter.isalnum() or letter.isascii()).encode()

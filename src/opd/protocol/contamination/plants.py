@@ -23,11 +23,16 @@ from opd.protocol.contamination.scan import Scan, Source, scan
 from opd.records.audits import Control
 
 PLANTED = (
-    "A lighthouse keeper on the island of Orvanne owns $n$ lamps, each of which is either amber or violet. Every "
-    "evening she turns over the lamps whose number divides $\\binom{n}{2}+3^k$, and she rests on the first evening "
-    "on which\n\\[\\sum_{k=1}^{n} \\frac{a_k}{k(k+1)} \\neq \\sqrt{5} - \\tau\\]\nholds for the number $a_k$ of "
-    'amber lamps. Given that "rest" comes after exactly $4,821$ evenings & that $n < 900$, how many does she own?'
+    "A lighthouse keeper of Orvanne’s café, at ∠KLM = 27° − π/9 ≤ 9° from Čadež, owns $n$ lamps, each of which is "
+    "either amber or violet. Every evening she turns over the lamps whose number divides $\\binom{n}{2}+3^k$, and "
+    "she rests on the first evening on which\n\\[\\sum_{k=1}^{n} \\frac{a_k}{k(k+1)} \\neq \\sqrt{5} - \\tau\\]\n"
+    'holds for the number $a_k$ of amber lamps. Given that "rest" comes after exactly $4,821$ evenings & that '
+    "$n < 900$, how many does she own?"
 )
+"""With signs and letters beyond ASCII, by which one encoding is not the other."""
+_SIGNS = str.maketrans({"∠": "", "π": "p", "−": "-", "≤": "<", "Č": "C", "ž": "z"})
+WESTERN = PLANTED.translate(_SIGNS).replace("’", "'")
+"""The same with none that Latin-1 lacks, for the encodings that have one byte for each."""
 ANSWER = "743"
 _BEFORE = "Reading the notes of yesterday's run: loss 0.2512, grad norm 1.37, 40 steps in 812 s.\n"
 _BEHIND = f"\nThe answer is {ANSWER}.\nNext: look at the learning rate, then shuffle the rows with seed 42.\n"
@@ -65,7 +70,7 @@ def planted() -> tuple[Plant, ...]:
 def controls(needles: Needles) -> tuple[Control, ...]:
     """Whether each plant was found, and each of the real questions, in two forms, in memory."""
     plants = planted()
-    question = Needles([Question(wordings=(PLANTED,), answer=ANSWER)])
+    question = Needles([Question(wordings=(PLANTED, WESTERN), answer=ANSWER)])
     found = scan((Source(name=plant.name, content=plant.content) for plant in plants), question)
     made_up = [Control(name=plant.name, found=_is_found(plant, found)) for plant in plants]
     return (*made_up, *_real(needles))
@@ -167,6 +172,10 @@ def _base64_lines(text: str) -> bytes:
     return b"decoded it:\n" + base64.encodebytes(text.encode()) + b"done\n"
 
 
+def _western(view: Callable[[str], bytes]) -> Callable[[str], bytes]:
+    return lambda text: view(text.replace(PLANTED, WESTERN))
+
+
 def _utf8(view: Callable[[str], str]) -> Callable[[str], bytes]:
     return lambda text: view(text).encode()
 
@@ -198,7 +207,22 @@ VIEWS: Mapping[str, tuple[Callable[[str], bytes], frozenset[Form]]] = {
     "in an address, twice": (_utf8(lambda text: urllib.parse.quote(urllib.parse.quote(text))), _WHOLE),
     "in a form": (_utf8(urllib.parse.quote_plus), _NOT_SIGNS),
     "UTF-16": (lambda text: text.encode("utf-16"), _WHOLE),
+    "UTF-16, the other order, from an odd byte": (lambda text: b"x" + text.encode("utf-16-be"), _WHOLE),
+    "UTF-16 amid other bytes": (lambda text: bytes(range(128, 255)) * 99 + text.encode("utf-16-le"), _WHOLE),
+    "UTF-16, in JSON": (lambda text: _json(text).encode("utf-16"), _WHOLE),
+    "UTF-16, in base64": (lambda text: base64.b64encode(text.encode("utf-16-le")), _WHOLE),
+    "UTF-16, around base64": (lambda text: _base64_lines(text).decode().encode("utf-16"), _WHOLE),
     "UTF-32": (lambda text: text.encode("utf-32"), _WHOLE),
+    "UTF-32, the other order, without a mark": (lambda text: text.encode("utf-32-be"), _WHOLE),
+    "Latin-1": (_western(lambda text: text.encode("latin-1")), _WHOLE),
+    "Windows-1252, in JSON": (_western(lambda text: _json(text).encode("cp1252")), _WHOLE),
+    "Latin-1, in base64": (_western(lambda text: base64.b64encode(text.encode("latin-1"))), _WHOLE),
+    "Latin-1, byte by byte": (
+        _western(lambda text: text.encode("latin-1").decode("ascii", "backslashreplace").encode()),
+        _WHOLE,
+    ),
+    "Latin-1, in an address": (_western(lambda text: urllib.parse.quote(text, encoding="latin-1").encode()), _WHOLE),
+    "HTML, what is beyond ASCII by its number": (lambda text: text.encode("ascii", "xmlcharrefreplace"), _WHOLE),
     "in wide letters": (_utf8(_wide), _WHOLE),
     "with invisible characters": (_utf8(_invisible), _WHOLE),
     "base64": (lambda text: b"data:text/plain;base64," + base64.b64encode(text.encode()), _WHOLE),
