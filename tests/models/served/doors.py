@@ -27,6 +27,7 @@ class Door:
         self.pause_seconds = 0.0  # before each answer
         self.statuses: list[int] = []  # of the next answers, instead of one; 0: it passes
         self.falsify: Falsify | None = None
+        self.trickle_seconds = 0.0  # between two bytes of an answer's first hundred
         self.asked: Callable[[], object] = lambda: None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -65,7 +66,17 @@ class Door:
         if self.falsify is not None and status == 200:
             answer = self.falsify(json.loads(answer))
             answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        if self.trickle_seconds:
+            await self._trickle(send, answer)
+            return
         await _answer(send, status, answer)
+
+    async def _trickle(self, send: Any, answer: bytes) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for place in range(100):
+            await send({"type": "http.response.body", "body": answer[place : place + 1], "more_body": True})
+            await asyncio.sleep(self.trickle_seconds)
+        await send({"type": "http.response.body", "body": answer[100:]})
 
 
 async def _answer(send: Any, status: int, body: bytes) -> None:

@@ -53,8 +53,8 @@ def test_more_alternatives_than_a_server_gives_are_refused_at_the_start(serve, m
 def test_a_server_never_has_more_requests_under_way_than_it_may(serve, make_scorer, teacher) -> None:
     servers = [serve(teacher), serve(teacher)]
     scorer = make_scorer(*servers, in_flight=3)
-    for one in servers:
-        one.door.pause_seconds, one.door.most_under_way = 0.05, 0
+    for one, pause_seconds in zip(servers, (0.3, 0.05), strict=True):
+        one.door.pause_seconds, one.door.most_under_way = pause_seconds, 0
     scorer.score(rollouts_of(*[5] * 24))
     assert [one.door.most_under_way for one in servers] == [3, 3]
 
@@ -171,6 +171,18 @@ def test_a_server_that_never_answers_is_not_waited_for(serve, make_scorer, teach
     hangs.door.pause_seconds = 60.0
     rollouts = rollouts_of(*LENGTHS)
     assert_scored_by(teacher, scorer.score(rollouts), rollouts)
+    assert scorer.records[0].last_failure == "nothing came within 1 s"
+
+
+def test_an_answer_that_trickles_is_none(serve, make_scorer, teacher) -> None:
+    """Something comes all the time, and would for ten seconds."""
+    trickles, answers = serve(teacher), serve(teacher)
+    scorer = make_scorer(trickles, answers, timeout_seconds=1.0)
+    trickles.door.trickle_seconds = 0.1
+    before = time.monotonic()
+    rollouts = rollouts_of(*LENGTHS)
+    assert_scored_by(teacher, scorer.score(rollouts), rollouts)
+    assert time.monotonic() - before < 6
     assert scorer.records[0].last_failure == "nothing came within 1 s"
 
 
