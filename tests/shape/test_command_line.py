@@ -17,7 +17,7 @@ MORE_FLAGS = {
     "opd demo": 4,  # --no-attempt leaves out what takes five minutes
     "opd judge": 5,  # --judge names a file, --set works without one; --benchmark and --data lead to the questions
     "opd attempt new": 8,  # who attempts, for the record; where attempts and inputs lie; what the explorer may reach
-    "opd evaluate": 8,  # --questions and --samples shrink a benchmark for one look; --data says where its file is
+    "opd evaluate": 9,  # --questions and --samples shrink a benchmark for one look; --data and --on say where
 }
 HEAVY = {
     "huggingface_hub",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         "opd evaluate arith_tiny --model runs/first/checkpoint-120 --out runs/scores/first",
         "opd evaluate aime24 --model owner/name@revision --data aime24.jsonl --out runs/scores/aime24",
         "opd evaluate arith_tiny --model opd:arith_tiny/teacher --samples 1 --out runs/look --log json",
+        "opd evaluate arith_tiny --model opd:arith_tiny/student --out runs/scores/start --on ray:2",
     )
 )
 @click.argument("benchmark", type=BENCHMARK)
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="second_grader=reference, machine.workers=2, …"
 )
+@click.option("--on", metavar="ray[:N]", help="Draw on a Ray cluster, by N workers: one a device by default.")
 @click.option("--quiet", is_flag=True, help="Show nothing but errors and the result.")
 @LOG
 def evaluate(
@@ -41,6 +43,7 @@ def evaluate(
     questions: int | None,
     samples: int | None,
     sets: tuple[str, ...],
+    on: str | None,
     quiet: bool,
     log: str | None,
 ) -> None:
@@ -50,7 +53,9 @@ def evaluate(
     stopped.
     """
     from opd.cli.interrupt import Interrupt
+    from opd.cli.places import workers_on_ray
     from opd.evaluate.benchmark import find
+    from opd.evaluate.fanout import Spread
     from opd.evaluate.run import evaluate as run
     from opd.evaluate.settings import asked_of
     from opd.view.terminal.board import EvaluateBoard
@@ -61,8 +66,18 @@ def evaluate(
     board: EvaluateBoard | EvaluateLog = (
         EvaluateBoard(total=total, quiet=quiet) if log is None else EvaluateLog(out=out, asked=total)
     )
+    spread = None if on is None else Spread(workers=workers_on_ray(on), count=board.workers)
     with Interrupt(unit="group of questions") as interrupt, board:
-        score = run(asked, model, out, data=data, report=board.add, say=board.say, interrupted=interrupt.asked)
+        score = run(
+            asked,
+            model,
+            out,
+            data=data,
+            report=board.add,
+            say=board.say,
+            interrupted=interrupt.asked,
+            spread=spread,
+        )
     if isinstance(board, EvaluateLog):
         board.end(score)
     else:

@@ -14,9 +14,11 @@ from typing import Protocol as Typed
 
 import torch
 
+from opd.evaluate import fanout
 from opd.evaluate.benchmark import Benchmark
 from opd.evaluate.code import counted_here
 from opd.evaluate.drawing import Drawing, DrawingSettings, Job, Opening, jobs_for
+from opd.evaluate.fanout import Spread
 from opd.evaluate.folder import Claim, claim, refuse_other
 from opd.evaluate.panel import open_panel
 from opd.evaluate.questions import Question, pinned, read_questions
@@ -58,10 +60,12 @@ def evaluate(
     report: Report = lambda _, *, found: None,  # noqa: ARG005
     say: Callable[[str], None] = lambda _: None,
     interrupted: Callable[[], bool] = lambda: False,
+    spread: Spread | None = None,
 ) -> Score:
     """The score of a model (a reference, as in a recipe, `@revision` allowed); nothing is done twice.
 
-    `say` is told in a sentence of what was found damaged and is done again.
+    `say` is told in a sentence of what was found damaged and is done again. With `spread` the samples are drawn on a
+    Ray cluster, and are the same.
     Raises `AskedWrongly` for data or a model that can't be used or a folder of something else, and `AnswerIsNo`
     when samples are missing at the end.
     """
@@ -71,7 +75,11 @@ def evaluate(
     reference, _, revision = (model, "", "") if locate(model).is_dir() else model.partition("@")
     path = find_model(reference, revision or None)
     subject = Subject(path=path, weights_digest=model_digest(path), tokenizer=load_tokenizer(path))
-    drawing = opening(_drawing_settings(asked, path), count=asked.machine.workers)
+    if spread is None:
+        drawing = opening(_drawing_settings(asked, path), count=asked.machine.workers)
+    else:
+        everywhere = fanout.Model.of(reference, revision or None, path, digest=subject.weights_digest)
+        drawing = fanout.opening(everywhere, _settings_anywhere(asked, path), spread, say=say)
     return evaluate_subject(
         asked, questions, subject, drawing, out=out, report=report, say=say, interrupted=interrupted
     )
@@ -171,12 +179,28 @@ def _own(out: Path) -> Iterator[None]:
 
 
 def _drawing_settings(asked: Evaluation, path: Path) -> DrawingSettings:
-    benchmark, machine = asked.benchmark, asked.machine
+    machine = asked.machine
     device = choose_device(machine.device)
     if device == "cuda" and machine.workers > torch.cuda.device_count():
         raise AskedWrongly(
             f"machine.workers = {machine.workers}, and torch sees {torch.cuda.device_count()} GPUs: one a worker"
         )
+    return _settings_on(asked, path, device=device)
+
+
+def _settings_anywhere(asked: Evaluation, path: Path) -> Callable[[str], DrawingSettings]:
+    """What a cluster draws with, by the device that it has; the machine that asks need not have one.
+
+    Raises `AskedWrongly` where it is said how many workers one machine has.
+    """
+    if (workers := asked.machine.workers) != 1:
+        raise AskedWrongly(f"machine.workers = {workers} is of one machine; on Ray write --on ray:{workers}")
+    meant = asked.machine.device
+    return lambda device: _settings_on(asked, path, device=device if meant == "auto" else meant)
+
+
+def _settings_on(asked: Evaluation, path: Path, *, device: str) -> DrawingSettings:
+    benchmark, machine = asked.benchmark, asked.machine
     return DrawingSettings(
         model=str(path),
         device=device,

@@ -10,14 +10,14 @@ would hold its GPU's memory.
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from opd.evaluate.drawing import DrawingSettings, Job
+from opd.evaluate.drawing import DrawingSettings, Job, OwnDrawing
 from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Prompt
 from opd.records.settings import validated
@@ -30,9 +30,7 @@ def serve(*, descriptor: int) -> None:
     Thread(target=_listen, args=(connection, inbox), daemon=True).start()
     start = json.loads(inbox.get())
     try:
-        drawing = validated(DrawingSettings, start["settings"], source="worker").load(
-            [_prompt(values) for values in start["longest"]]
-        )
+        drawing = loaded(start)
     except AskedWrongly as error:
         _send(connection, {"refused": str(error)})
         return
@@ -46,6 +44,12 @@ def serve(*, descriptor: int) -> None:
 def start_values(settings: DrawingSettings, longest: Sequence[Prompt]) -> dict[str, Any]:
     """The first message to a worker: what it draws with, and the prompt that has to fit."""
     return {"settings": settings.resolved(), "longest": [_prompt_values(prompt) for prompt in longest]}
+
+
+def loaded(start: Mapping[str, Any]) -> OwnDrawing:
+    """What draws by these values; `AskedWrongly` when the model can't be loaded, or the prompt doesn't fit it."""
+    settings = validated(DrawingSettings, start["settings"], source="worker")
+    return settings.load([_prompt(values) for values in start["longest"]])
 
 
 def values_of(job: Job) -> dict[str, Any]:

@@ -172,6 +172,11 @@ class EvaluateBoard(_Board):
     def __init__(self, *, total: int, title: str = "opd evaluate", **showing: Unpack[Showing]) -> None:
         super().__init__(total=total, title=title, **showing)
         self._done = self._settled = self._correct = self._cut_short = self._tokens = 0
+        self._workers = ""
+
+    def workers(self, count: int) -> None:
+        """Shows how many workers of a cluster draw at the moment."""
+        self._workers = f"{count} worker{'' if count == 1 else 's'}"
 
     def add(self, samples: Sequence[Sample], *, found: bool = False) -> None:
         """Counts graded samples; those `found` on disk, from an earlier call, say nothing about the speed."""
@@ -199,7 +204,7 @@ class EvaluateBoard(_Board):
         rows = [
             ("running mean", number(self._mean), Text(note, style="yellow" if failed else "")),
             ("length", f"{self._tokens / self._done:,.1f} tokens", _cut_short(self._cut_short / self._done)),
-            ("speed", f"{small(self._pace.work_per_second)} tokens/s", Text("")),
+            ("speed", f"{small(self._pace.work_per_second)} tokens/s", Text(self._workers)),
         ]
         return Group(*head, _grid(rows))
 
@@ -212,6 +217,7 @@ class EvaluateBoard(_Board):
             f"cut short {percent(self._cut_short / self._done) if self._done else UNDEFINED}",
             *([f"not settled: {failed}"] if failed else []),
             f"{small(self._pace.work_per_second)} tokens/s",
+            *([self._workers] if self._workers else []),
             self._pace.left_in_words,
         ]
         return "  ".join(parts)

@@ -3,6 +3,7 @@
     {"event": "note", "message": "sampler: engine"}
     {"event": "step", "step": 1, "kl": 0.149, …}          a line of metrics.jsonl
     {"event": "samples", "done": 64, "asked": 2000, …}    counts so far
+    {"event": "workers", "workers": 8}                    that draw on a Ray cluster from now on
     {"event": "end", "steps": 120, …}                     run.json, or score.json
     {"event": "failed", "kind": "AnswerIsNo", "message": "…"}
 
@@ -91,6 +92,10 @@ class EvaluateLog(Log):
         }
         self._counts = {name: count + added[name] for name, count in self._counts.items()}
         self.write("samples", {**self._about, **self._counts, "found": found})
+
+    def workers(self, count: int) -> None:
+        """How many workers of a cluster draw from now on."""
+        self.write("workers", {"workers": count})
 
     def end(self, score: Score) -> None:
         """What the evaluation came to."""
