@@ -20,6 +20,7 @@ DOES = {  # what these make, change or keep doing; what they come to stands in f
     "opd attempt resume",
     "opd attempt rule",
     "opd attempt run",
+    "opd cases run",
     "opd attempt submit",
     "opd attempt validate",
     "opd data dedupe",

@@ -9,7 +9,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -139,12 +139,16 @@ def _fault(kind: type[Settings], fault: Mapping[str, Any]) -> str:
 def _keys(kind: type[Settings], place: Sequence[str]) -> list[str]:
     """The keys of the section that a place leads to; none where it leads to no section."""
     section: type[Settings] | None = kind
+    named = False  # whether the next part is the name of a section in a table of them
     for part in place:
         if section is None:
             return []
-        if not part.isdecimal():  # a number is a place in a list of sections
-            field = section.model_fields.get(part)
-            section = settings_in(field.annotation) if field else None
+        if named or part.isdecimal():  # a number is a place in a list of sections
+            named = False
+            continue
+        field = section.model_fields.get(part)
+        section = settings_in(field.annotation) if field else None
+        named = field is not None and get_origin(field.annotation) is dict
     return sorted(section.model_fields) if section else []
 
 
