@@ -11,6 +11,7 @@ from opd.cli.main import opd
 MOST_FLAGS = 3  # a verb; --help doesn't count
 MORE_FLAGS = {
     "opd score": 4,  # --out, --trained-on and --set each name something else; --json for a program that asks
+    "opd compare": 4,  # --lead says which pairs are one family; --trained-on and --set as for a score; --json
     "opd data decontaminate": 4,  # a look without --out, and --json for a program that looks
     "opd train": 6,  # --resume goes on, --no-rehearse begins at once; --log json for a program that follows
     "opd plan": 5,  # --rehearse measures, --ranks says of how many; --json for a program that decides
