@@ -37,3 +37,16 @@ def test_the_verdict_follows_the_strictest_form(questions: list[Question]) -> No
     assert said(TEXTS[1].replace("+ \\sqrt", "- \\sqrt"))[0] is Verdict.SUSPECTED
     assert said(TEXTS[2][:120])[0] is Verdict.SUSPECTED
     assert "ferry" not in said(TEXTS[0])[1]
+
+
+def test_every_file_that_holds_a_whole_question_is_listed_before_any_part_and_any_second_place(
+    questions: list[Question],
+) -> None:
+    """A list that is cut at forty must not be filled by the first file, or by parts."""
+    parts = [Source(name=f"a{number:02d}.log", content=TEXTS[2][:120].encode()) for number in range(60)]
+    often = Source(name="b.log", content=b"\n".join([TEXTS[0].encode()] * 60))
+    wholes = [Source(name=f"x{number:02d}.sqlite", content=TEXTS[1].encode()) for number in range(30)]
+    said = conclude(scan([*parts, often, *wholes], needles := Needles(questions)), needles, [])
+    assert {one.name for one in wholes} < {hit.source for hit in said.places}
+    assert [hit.source for hit in said.places[:31]] == ["b.log", *(one.name for one in wholes)]
+    assert all(any(one.name in detail for detail in said.details) for one in wholes)

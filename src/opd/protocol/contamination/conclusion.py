@@ -1,5 +1,6 @@
 """What a scan comes to: a verdict with its arithmetic, and where everything is that it rests on."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ _COUNTED: Mapping[str, tuple[Form, ...]] = {
     "folded": (Form.FOLDED, Form.LETTERS),
     "near": (Form.NEAR,),
 }
+_SHORT = {"short": (Form.SHORT,)}  # where the final has such questions
 _NEARLY = frozenset({Form.LETTERS, Form.NEAR})
 
 
@@ -42,29 +44,46 @@ def conclude(scan: Scan, needles: Needles, controls: Sequence[Control], *, acros
     closed = [unread for unread in scan.unread if not unread.is_picture]
     said = _said(scan, needles, across or f"{scan.files:,} files")
     if missed:
-        verdict, why = Verdict.NOT_ASSESSED, f"; the scanner missed what was planted: {'; '.join(missed[:5])}"
+        verdict, why = Verdict.NOT_ASSESSED, f"the scanner missed what was planted: {'; '.join(missed[:5])}"
     elif any(hit.form in WHOLE for hit in scan.hits) or scan.in_order >= LEAST_IN_ORDER:
-        verdict, why = Verdict.CONFIRMED, f"; {_where(scan)}"
+        verdict, why = Verdict.CONFIRMED, _where(scan)
     elif any(hit.form in _NEARLY for hit in scan.hits):
-        verdict, why = Verdict.SUSPECTED, f"; {_where(scan)}"
+        verdict, why = Verdict.SUSPECTED, _where(scan)
     elif closed:
-        verdict, why = Verdict.NOT_ASSESSED, f"; {len(closed):,} could not be read: {closed[0]}"
+        verdict, why = Verdict.NOT_ASSESSED, f"{len(closed):,} could not be read: {closed[0]}"
     elif needles.too_short or scan.counts[Form.SHORT]:
-        verdict, why = Verdict.NOT_ASSESSED, f"; {_too_short(scan, needles)}"
+        verdict, why = Verdict.NOT_ASSESSED, _too_short(scan, needles)
     else:
         verdict, why = Verdict.NONE_FOUND, ""
-    order = {form: number for number, form in enumerate(Form)}
+    places = tuple(_gravest_first(scan.hits)[:_MOST_TOLD])
     return Conclusion(
         verdict=verdict,
-        sentence=said + why,
-        details=tuple(_details(scan, needles)),
-        places=tuple(sorted(scan.hits, key=lambda hit: order[hit.form])[:_MOST_TOLD]),
+        sentence=f"{why}; {said}" if why else said,
+        details=tuple(_details(scan, needles, places)),
+        places=places,
         unread=tuple(str(unread) for unread in scan.unread),
     )
 
 
+def _gravest_first(hits: Sequence[Hit]) -> list[Hit]:
+    """Whole questions first, one of each file before a second of any: a list that is cut then names every file.
+
+    Where short questions stand one behind the other they are what was found, and parts of others say less.
+    """
+    order = {form: number for number, form in enumerate(Form)}
+    by_form = sorted(hits, key=lambda hit: order[hit.form])
+    seen: Counter[tuple[bool, str]] = Counter()
+    placed = []
+    for hit in by_form:
+        kind = (hit.form not in WHOLE, hit.source)
+        placed.append((kind[0], seen[kind], hit))
+        seen[kind] += 1
+    return [hit for *_, hit in sorted(placed, key=lambda one: one[:2])]
+
+
 def _said(scan: Scan, needles: Needles, across: str) -> str:
-    counts = {name: sum(scan.counts[form] for form in forms) for name, forms in _COUNTED.items()}
+    counted = {**_COUNTED, **(_SHORT if needles.short else {})}
+    counts = {name: sum(scan.counts[form] for form in forms) for name, forms in counted.items()}
     pairs = sum(hit.paired for hit in scan.hits)
     return (
         f"{len(needles.questions):,} problem/answer pairs across {across}: {_listed(counts)} problem hits, and "
@@ -73,16 +92,16 @@ def _said(scan: Scan, needles: Needles, across: str) -> str:
     )
 
 
-def _details(scan: Scan, needles: Needles) -> Iterator[str]:
+def _details(scan: Scan, needles: Needles, places: Sequence[Hit]) -> Iterator[str]:
     for form, count in scan.counts.items():
         questions = len({hit.question for hit in scan.hits if hit.form is form})
         yield f"{form}: {count:,} places, {questions:,} of the {len(needles.questions):,} questions"
     if scan.in_order > 1:
         yield f"in the final's order stand at most {scan.in_order:,} short questions one behind the other"
-    for hit in scan.hits[:_MOST_TOLD]:
-        yield _told(hit)
-    if len(scan.hits) > _MOST_TOLD:
-        yield f"and {len(scan.hits) - _MOST_TOLD:,} more places"
+    yield from map(_told, places)
+    if more := len(scan.hits) - len(places):
+        files = len({hit.source for hit in scan.hits} - {hit.source for hit in places})
+        yield f"and {more:,} more places" + (f", in {files:,} further files among others" if files else "")
     short = sum(needle.is_short for needle in needles.all)
     if short:
         yield (
@@ -99,16 +118,20 @@ def _told(hit: Hit) -> str:
 
 def _where(scan: Scan) -> str:
     if scan.in_order >= LEAST_IN_ORDER and not any(hit.form in WHOLE for hit in scan.hits):
-        return f"{scan.in_order:,} questions stand one behind the other in the final's order"
+        sources = list(dict.fromkeys(hit.source for hit in scan.hits if hit.source in scan.ordered))
+        return f"{scan.in_order:,} questions stand one behind the other in the final's order, in {_some(sources)}"
     whole = [hit for hit in scan.hits if hit.form in WHOLE]
     hits = whole or [hit for hit in scan.hits if hit.form in _NEARLY]
     sources = list(dict.fromkeys(hit.source for hit in hits))
-    more = f" and {len(sources) - 3:,} more" if len(sources) > 3 else ""
     count = len({hit.question for hit in hits})
     what = (
         f"{count:,} {'question stands' if count == 1 else 'questions stand'}{'' if whole else ' in part, or nearly,'}"
     )
-    return f"{what} in {', '.join(sources[:3])}{more}"
+    return f"{what} in {_some(sources)}"
+
+
+def _some(sources: Sequence[str]) -> str:
+    return ", ".join(sources[:3]) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
 
 
 def _too_short(scan: Scan, needles: Needles) -> str:

@@ -3,6 +3,7 @@
     source ─┬─ blocks ── sieve ── windows ── matches     its own bytes
             ├─ members, each looked at as a source is    an archive, a table, a database, a repository's object
             ├─ what base64 and hexadecimal digits say    the same
+            ├─ what UTF-16 and UTF-32 say, as UTF-8      the same: what isn't whole already
             └─ what is taken apart over lines            deltas and columns, put together: what isn't whole already
 
 A block passes the sieve in its fold alone; the few that share a run with a text are read again in small windows, in
@@ -27,6 +28,7 @@ from opd.protocol.contamination.grams import Sieve
 from opd.protocol.contamination.matching import LITERAL, WHOLE, Form, Match, Window
 from opd.protocol.contamination.needles import Needles
 from opd.protocol.contamination.short import ShortTexts, longest_in_order
+from opd.protocol.contamination.wide import widened
 
 _BLOCK = 1 << 18  # bytes that pass the sieve at once: they and their fold stay in a core's cache
 _STEP = 1 << 13
@@ -71,6 +73,7 @@ class Scan:
     members: int = 0  # that were opened inside of them
     unread: list[Unread] = field(default_factory=list)
     in_order: int = 0  # the most short questions that follow each other somewhere as they do in the final
+    ordered: tuple[str, ...] = ()  # the sources in which so many do
 
 
 def scan(sources: Iterable[Source], needles: Needles, limits: Limits | None = None) -> Scan:
@@ -108,8 +111,17 @@ class _Scanner:
         self._found.bytes += len(data)
         self._piece(name, data, (), path=path)
 
-    def _piece(self, source: str, data: Data, inside: tuple[str, ...], *, path: Path | None = None) -> None:
-        whole = self._long_ones(source, data, inside)
+    def _piece(
+        self,
+        source: str,
+        data: Data,
+        inside: tuple[str, ...],
+        *,
+        path: Path | None = None,
+        but: frozenset[int] = frozenset(),
+    ) -> frozenset[int]:
+        """The questions that stand in it whole, with `but`, which are told already."""
+        whole = but | self._long_ones(source, data, inside, but=but)
         self._short_ones(source, data, inside)
         for opened in self._opener.members(data, inside, path=path):
             if isinstance(opened, Unread):
@@ -120,10 +132,13 @@ class _Scanner:
         if self._opener.may_go_deeper(inside):
             for kind, content in encoded(data):
                 self._piece(source, content, (*inside, kind))
+            for kind, content in widened(data):
+                whole = self._piece(source, content, (*inside, kind), but=whole)
             parts = joined(data)
             self._long_ones(source, parts, (*inside, "parts"), but=whole)
             for kind, content in encoded(parts):
                 self._piece(source, content, (*inside, "parts", kind))
+        return whole
 
     def _long_ones(
         self, source: str, data: Data, inside: tuple[str, ...], *, but: frozenset[int] = frozenset()
@@ -153,12 +168,17 @@ class _Scanner:
 
     def _short_ones(self, source: str, data: Data, inside: tuple[str, ...]) -> None:
         order, seen = [], Counter[int]()
-        for offset, needle in self._short.found(data):
+        for offset, needle, paired in self._short.found(data):
             order.append(needle.question)
             seen[needle.question] += 1
             if seen[needle.question] <= _MOST_PLACES:
-                self._add(source, data, inside, question=needle.question, form=Form.SHORT, offset=offset)
-        self._found.in_order = max(self._found.in_order, longest_in_order(order))
+                self._add(
+                    source, data, inside, question=needle.question, form=Form.SHORT, offset=offset, paired=paired
+                )
+        longest = longest_in_order(order)
+        if longest >= self._found.in_order:
+            others = self._found.ordered if longest == self._found.in_order else ()
+            self._found.in_order, self._found.ordered = longest, (*others, source) if longest else ()
 
     def _add(
         self,
@@ -170,6 +190,7 @@ class _Scanner:
         form: Form,
         offset: int,
         match: Match | None = None,
+        paired: bool = False,
     ) -> None:
         self._found.counts[form] += 1
         self._found.hits.append(
@@ -182,7 +203,7 @@ class _Scanner:
                 offset=offset,
                 line=None if inside else data[:offset].count(b"\n") + 1,
                 run=match.run if match else 0,
-                paired=match is not None and match.paired,
+                paired=match.paired if match else paired,
             )
         )
 

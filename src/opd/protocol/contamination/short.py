@@ -5,6 +5,7 @@ in the order of the final says that the final was there.
 """
 
 import mmap
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from opd.protocol.contamination.needles import LEAST_TIGHT, Needle
 
 _BLOCK = 1 << 18
 _OVERLAP = 1 << 10  # bytes; a short text with its blanks and escapes has fewer
+_BEHIND = 24  # marks behind a short text in which its answer makes a pair: `,answer:15}`, and not the next row's
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(48)
 
@@ -29,15 +31,17 @@ class ShortTexts:
         self._table = np.zeros(1 << 16, np.bool_)
         self._table[(np.array(list(self._by_end), np.uint64) * _FACTOR) >> _SHIFT] = True
 
-    def found(self, data: "bytes | mmap.mmap") -> Iterator[tuple[int, Needle]]:
-        """Each place of one, in order, with the byte at which its block begins."""
+    def found(self, data: "bytes | mmap.mmap") -> Iterator[tuple[int, Needle, bool]]:
+        """Each place of one, in order, with the byte at which its block begins, and whether its answer follows."""
         if not self._by_end:
             return
         for start in range(0, len(data), _BLOCK):
             before = tight(data[max(0, start - _OVERLAP) : start])
-            for end, needle in self._in(before + tight(data[start : start + _BLOCK])):
+            text = before + tight(data[start : start + _BLOCK])
+            behind = tight(data[start + _BLOCK : start + _BLOCK + _OVERLAP])[:_BEHIND]
+            for end, needle in self._in(text):
                 if end > len(before):  # else it was the block before's
-                    yield start, needle
+                    yield start, needle, _is_answered(needle.answer, (text[end : end + _BEHIND] + behind)[:_BEHIND])
 
     def _in(self, text: bytes) -> Iterator[tuple[int, Needle]]:
         places = []
@@ -49,6 +53,12 @@ class ShortTexts:
             for needle in self._by_end.get(word, ()):
                 if text[max(0, end - len(needle.tight)) : end] == needle.tight:
                     yield end, needle
+
+
+def _is_answered(answer: str, behind: bytes) -> bool:
+    """Whether the answer stands in these marks, and not as a part of a longer number or word."""
+    marks = tight(answer.encode())
+    return bool(marks) and re.search(rb"(?<![\w.-])" + re.escape(marks) + rb"(?!\w|\.\d)", behind) is not None
 
 
 def longest_in_order(questions: Sequence[int]) -> int:
