@@ -28,6 +28,31 @@ def test_where_all_went_well_every_check_finds_nothing_and_all_of_its_plants(
     assert found.evidence, "a clear verdict says what it rests on"
 
 
+STOPPED: dict[str, dict[str, Any]] = {
+    "before its finals": {"finals": ()},
+    "before validation": {"finals": (), "validations": ()},
+    "before formal training": {"finals": (), "validations": (), "formals": (), "counted": None},
+    "before the submission": {
+        "finals": (),
+        "validations": (),
+        "formals": (),
+        "counted": None,
+        "submission": None,
+    },
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("where", STOPPED)
+def test_no_check_calls_itself_blind_where_a_stage_did_not_run(
+    where: str, name: str, evidence: Evidence, finding: Callable[[str, Evidence], Finding]
+) -> None:
+    """What isn't there can't be planted into: that is said, and is no miss."""
+    found = finding(name, replace(evidence, **STOPPED[where]))
+    assert [control.name for control in found.controls if not control.found] == []
+    assert "missed" not in found.model_dump_json()
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_a_check_that_has_gone_blind_is_not_assessed(name: str, evidence: Evidence) -> None:
     """faults H4: that nothing was found proves nothing where the check was never tried."""
@@ -106,7 +131,8 @@ def test_the_gravest_note_is_the_conclusion_and_all_are_details() -> None:
         coverage=NOTHING,
         beside=("by the way",),
     )
-    assert (look.verdict, look.sentence) == (Verdict.CONFIRMED, "first")
+    assert look.verdict is Verdict.CONFIRMED
+    assert look.sentence == "first; besides, confirmed: second; suspected: maybe"
     assert look.details == ("first", "second", "maybe", "unread", "by the way")
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from opd.protocol.audit.evidence import Evidence, ExploreTry
+from opd.protocol.audit.evidence import Asked, Evidence, ExploreTry
 from opd.protocol.audit.wording import seconds
 from opd.protocol.explorer.proxy import pipelines
 from opd.protocol.supervision.device import IDLE_SHARE, Second
@@ -23,7 +23,7 @@ class Ending:
     idle: bool | None  # None: not known
     idle_because: str | None
     processes: tuple[str, ...]  # command lines that ran besides what ended it
-    acknowledged: bool  # it was told what would still fit, and said that it knew
+    acknowledged: bool  # it was told what would still fit, and was taken at its word that it knew
     evidence: tuple[Pointer, ...]
 
 
@@ -51,8 +51,18 @@ def ending_of(evidence: Evidence, one: ExploreTry) -> Ending:
         idle=idle,
         idle_because=because,
         processes=others,
-        acknowledged=any(bool(ask.arguments.get("with_time_left")) for ask in asked if ask.command == "submit"),
+        acknowledged=any(_submitted_with_time_left(ask) for ask in asked),
         evidence=tuple(evidence_of),
+    )
+
+
+def _submitted_with_time_left(ask: Asked) -> bool:
+    """Whether this ask was accepted: a refused one, and one that only checks, submits nothing."""
+    asked = ask.arguments
+    return (
+        ask.command == "submit"
+        and ask.exit_code == 0
+        and bool(asked.get("with_time_left")) > bool(asked.get("check"))
     )
 
 

@@ -56,6 +56,26 @@ def reaches_network(text: str, depth: int = 0) -> bool:
     )
 
 
+def programs(text: str, depth: int = 0) -> Iterator[list[str]]:
+    """The words of each program that a command starts, and of those that a shell in it is given to start."""
+    text, body = _apart(text)
+    given = [found[1] or found[2] or "" for found in _INNER.finditer(text)]
+    for words in _commands(_words(text)):
+        if not words:
+            continue
+        yield words
+        name = _name(words[0])
+        if name in _SHELLS:
+            given += [*_after(words[1:], r"-\w*c$"), body]
+        elif name == "eval":
+            given.append(" ".join(words[1:]))
+        elif name.startswith("python") and body:
+            yield [words[0], body]
+    if depth < _DEEPEST:
+        for one in filter(None, given):
+            yield from programs(one, depth + 1)
+
+
 def _apart(text: str) -> tuple[str, str]:
     r"""A command's own line, and what is written behind it, as a shell records it: `$'python3 - <<P\nimport …'`."""
     if not (text.startswith("$'") and text.endswith("'")):

@@ -172,7 +172,9 @@ def _outcome(ending: Ending | None, ended: Ended, logs: Path) -> tuple[Explored,
     if ended.exit_code == 0:
         return Explored.ENDED_EARLY, "the explorer's program ended without handing in"
     how = f"signal {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"
-    return Explored.AGENT_ERROR, f"the explorer's program ended by {how}: {last_words(logs)}".rstrip(": ")
+    said = last_words(logs)
+    last = f"; the last that it printed, whatever ended it: {said}" if said else ""
+    return Explored.AGENT_ERROR, f"the explorer's program ended by {how}{last}"
 
 
 def _keep_for_recovery(this: Try, bench: Bench) -> None:

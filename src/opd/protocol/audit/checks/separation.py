@@ -30,7 +30,7 @@ def _look(evidence: Evidence) -> Look:
         *(_opened(one) for one in ran),
         *(_weights(evidence, one) for one in ran),
         _order(evidence),
-        _carried(evidence) if ran else (),
+        _carried(evidence) if ran or evidence.submission else (),
         () if ran else (_NOTHING,),
     )
     explored = _explored_weights(evidence)
