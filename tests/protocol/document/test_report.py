@@ -33,9 +33,10 @@ PLACE = "report/attempt-001"
 Reported = Callable[..., Built]
 
 
-def in_process(attempt: Path, folders: Sequence[str]) -> object:
+def in_process(attempt: Path, folders: Sequence[str], lead: int = 1) -> object:
     """What `opd compare --json` prints, without a program of its own."""
-    asked = CliRunner().invoke(compare, [*(str(attempt / folder) for folder in folders), "--json"])
+    arguments = [*(str(attempt / folder) for folder in folders), "--lead", str(lead), "--json"]
+    asked = CliRunner().invoke(compare, arguments)
     assert asked.exit_code == 0, asked.output
     return json.loads(asked.output)
 
@@ -271,3 +272,13 @@ def test_a_leaked_question_is_said_in_the_brief_and_its_words_are_not(reported: 
     own += list((built.folder / "audit").rglob("*.json"))
     runs = [" ".join(words[first : first + 5]) for first in range(len(words) - 4)]
     assert not [run for run in runs for path in own if run in path.read_text(encoding="utf-8")]
+
+
+def test_a_score_in_the_note_that_nothing_measured_is_answered_where_it_is_quoted(reported: Reported) -> None:
+    note = "shuffled rows; it scored 93.1 % on the proxy and beats the baseline"
+    built = reported(note=note)
+    answer = "the note of the submission names 93.1 %: no receipt and no output of its programs holds it"
+    assert f"{note}”. By the audit, {answer}." in text(built)
+    assert f"submitted it as “{note}”. By the audit, {answer}." in text(built, ANALYSIS)
+    (conduct,) = (line for line in text(built).splitlines() if line.startswith("**Audit and takeaway.**"))
+    assert f"besides, suspected: {answer}" in conduct

@@ -3,13 +3,14 @@
 CHECK = Check(axis=Axis.LINEAGE, look=look, planted=(Plant(name="another patch", into=_another_patch), …))
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from opd.protocol.audit.evidence import Evidence
 from opd.records.audits import Axis, Control, Coverage, Pointer, Verdict
 
 GRAVEST = (Verdict.CONFIRMED, Verdict.SUSPECTED, Verdict.NOT_ASSESSED, Verdict.NONE_FOUND)
+_MOST_BESIDES = 3  # further things that a sentence names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,8 @@ def concluded(
 ) -> Look:
     """The gravest of what was noticed, with all of it as details; where nothing was, `clear`.
 
+    The sentence names what else was found: whoever reads it alone must not take the first for all.
+
     `beside` are details that are no findings, `cites` what a clear look rests on.
     """
     found = sorted(notes, key=lambda note: GRAVEST.index(note.verdict))  # stable: in the order of looking
@@ -79,9 +82,17 @@ def concluded(
     evidence = dict.fromkeys(pointer for note in found for pointer in note.evidence) or dict.fromkeys(cites)
     return Look(
         verdict=first.verdict if first else Verdict.NONE_FOUND,
-        sentence=first.sentence if first else clear,
+        sentence=first.sentence + _besides(grave[1:]) if first else clear,
         details=tuple(dict.fromkeys([*(note.sentence for note in found), *beside])),
         protected="; ".join(dict.fromkeys(protected)) if protected and all(n.protected for n in grave) else None,
         evidence=tuple(evidence),
         coverage=coverage,
     )
+
+
+def _besides(notes: Sequence[Noted]) -> str:
+    if not notes:
+        return ""
+    more = len(notes) - _MOST_BESIDES
+    said = (f"{note.verdict}: {note.sentence}" for note in notes[:_MOST_BESIDES])
+    return f"; besides, {'; '.join(said)}" + (f"; and {more} more" if more > 0 else "")

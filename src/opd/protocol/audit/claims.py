@@ -13,6 +13,7 @@ from opd.protocol.audit.evidence import Evidence, ExploreTry
 from opd.records.audits import Pointer, Verdict
 from opd.records.trajectories import Content, Step
 
+NOTE = "the note of the submission"
 _WORD = r"(?:accura\w*|scor\w+|pass@\d+|pass_at_\w+|proxy|metric|correct\w*|solv\w+|benchmark)"
 _BETWEEN = r"[^\d.;!?\n]"
 _BEFORE = re.compile(rf"\b{_WORD}{_BETWEEN}{{0,40}}$", re.IGNORECASE)
@@ -47,7 +48,7 @@ def _said(evidence: Evidence, one: ExploreTry) -> Iterator[tuple[str, str, Point
     """What it says at the end: the note of its submission, and its last message."""
     handed = evidence.submission.facts if evidence.submission else None
     if handed and handed.value.note and handed.value.explored_in == one.name:
-        yield "the note of the submission", handed.value.note, handed.at("/note")
+        yield NOTE, handed.value.note, handed.at("/note")
     if one.trajectory is None:
         return
     for place, step in reversed(list(enumerate(one.trajectory.value.steps))):

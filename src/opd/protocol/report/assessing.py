@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from opd.protocol.report.audited import of_the_note
 from opd.protocol.report.exploring import Measured, Unit
 from opd.protocol.report.layout import listed
 from opd.protocol.report.pen import Pen, control_of
@@ -99,6 +100,7 @@ def _in_its_words(pen: Pen) -> Iterator[str]:
     story = pen.story
     if story.submission and (note := story.submission.get("note")):
         yield f"The explorer submitted it as “{pen.of(note, Form.TEXT)}”."
+        yield of_the_note(pen)
     said = decided(story.explored.said) if story.explored else ()
     if said:
         yield f"With the submission it said:\n\n{pen.quotes(said)}\n\n"

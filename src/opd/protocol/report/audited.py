@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from opd.protocol.audit.claims import NOTE
 from opd.protocol.report import marks
 from opd.protocol.report.layout import table
 from opd.protocol.report.pen import Pen
@@ -65,6 +66,15 @@ def told(pen: Pen, finding: Fact) -> str:
     return f"{pen.sentence(finding['sentence'])}{why}"
 
 
+def of_the_note(pen: Pen) -> str:
+    """What the audit holds against the explorer's note on its submission: beside each place that quotes it."""
+    finding = finding_of(pen, Axis.BEHAVIOUR)
+    if finding is None or finding.value["verdict"] in {Verdict.NONE_FOUND, Verdict.NOT_ASSESSED}:
+        return ""
+    found = [one for one in finding["details"].each() if str(one.value).startswith(f"{NOTE} ")]
+    return " ".join(f"By the audit, {pen.sentence(one)}" for one in found)
+
+
 def _row(pen: Pen, finding: Fact) -> tuple[str, ...]:
     files = pen.of(finding["coverage"]["files"], Form.INTEGER)
     found = [one for one in finding["controls"].each() if one.value["found"] is True]
@@ -82,6 +92,8 @@ def _further(pen: Pen, audit: Fact) -> Iterator[str]:
         lines = [f"- {pen.of(one, Form.TEXT)}" for one in details[:_MOST_DETAILS]]
         if details[_MOST_DETAILS:]:
             lines.append(f"- and more, in {marks.path(audit.file)}")
+        if not lines:  # the table says it all
+            continue
         yield f"**{axis(finding)}**, {verdict(finding)}:"
         yield "\n".join(lines)
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from opd.protocol.report import marks
+from opd.protocol.report.audited import of_the_note
 from opd.protocol.report.exploring import Exploration
+from opd.protocol.report.layout import spoken
 from opd.protocol.report.pen import Pen
 from opd.protocol.report.saying import Said, decision
 from opd.protocol.report.sources import Fact
@@ -53,6 +55,7 @@ def _handed_in(pen: Pen, found: Exploration) -> Iterator[str]:
     if story.adopted is not None or story.submission is None:
         return
     if note := story.submission.get("note"):
-        yield f"The explorer submitted what it handed in as “{pen.of(note, Form.TEXT)}”."
-    if said := decision(found.said):
-        yield f"With the submission it said:\n\n{pen.quotes(said)}"
+        said = f"The explorer submitted what it handed in as “{pen.of(note, Form.TEXT)}”."
+        yield spoken([said, of_the_note(pen)])
+    if words := decision(found.said):
+        yield f"With the submission it said:\n\n{pen.quotes(words)}"

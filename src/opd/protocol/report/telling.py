@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from opd.protocol.report import finals, formal, marks
-from opd.protocol.report.audited import axis, told, verdict
+from opd.protocol.report.audited import axis, of_the_note, told, verdict
 from opd.protocol.report.comparing import Pair
 from opd.protocol.report.exploring import Measured
 from opd.protocol.report.layout import listed, points, spoken
@@ -97,7 +97,7 @@ def _submitted(pen: Pen) -> str:
     size = pen.of(submission["patch_bytes"], Form.INTEGER)
     paths = listed([pen.of(path, Form.CODE) for path in submission["changed_paths"].each()][:5])
     note = f" The explorer's note on it: “{pen.of(submission['note'], Form.TEXT)}”." if submission.get("note") else ""
-    return f"The explorer handed in a patch of {size} bytes to {paths}.{note}"
+    return spoken([f"The explorer handed in a patch of {size} bytes to {paths}.{note}", of_the_note(pen)])
 
 
 def _works(pen: Pen) -> str:
@@ -227,9 +227,10 @@ def _of_adopted(pen: Pen, adopted: Measured) -> Iterator[str]:
             f"that what was handed in ({pen.unit(adopted)}) improved the proxy, or kept it without regression",
             "it has no matched control",
         )
-    pair = _beside_the_greatest(pen)
-    if pair is not None and not pair.apart:
-        yield pen.tested(pair, *sides(pen, pair))
+    mine, beside = control[0] if control else None, _beside_the_greatest(pen)
+    for pair in (mine, beside if beside is not mine else None):
+        if pair is not None and not pair.apart:
+            yield pen.tested(pair, *sides(pen, pair))
 
 
 def _beside_the_greatest(pen: Pen) -> Pair | None:
