@@ -43,7 +43,8 @@ FINDINGS = (
     ),
     Finding(
         check="platform", axis=Axis.PLATFORM, verdict=Verdict.CONFIRMED, sentence="errno 70 at step 540",
-        protected="the second try is clean", coverage=Coverage(files=10, bytes=1), controls=(),
+        details=("errno 70 at step 540",), protected="the second try is clean",
+        coverage=Coverage(files=10, bytes=1), controls=(),
     ),
     Finding(
         check="separation", axis=Axis.SEPARATION, verdict=Verdict.NONE_FOUND, sentence="opened nothing of it",

@@ -108,3 +108,20 @@ def test_a_busy_gpu_is_not_idle_whatever_the_processors_do(folder):
         *({"utc": utc(at), "monotonic": float(at), "cpu_share": 0.0, "gpus": [gpu]} for at in range(20)),
     )
     assert explored(folder).idle == ()
+
+
+def test_a_command_with_variables_brings_the_programs_that_it_started_with_them_filled_in(folder):
+    text = 'OUT="$RUNS/$name" on-device bash run.sh "${settings[@]}"'
+    lines(folder / "commands.jsonl", command(text, 5), command("fast-eval x", 20), command(text, 31))
+    program = {"pid": 1, "start_ticks": 1, "boot_id": "b"}
+    lines(
+        folder / "processes.jsonl",
+        {"at": utc(1), "command": "bash explorer.sh"} | program,
+        {"at": utc(6), "command": "python -m opd train a.toml --out /runs/r1"} | program,
+        {"at": utc(21), "command": "fast-eval x"} | program,
+    )
+    proxy(folder, 1, 20, 30)
+    found = explored(folder)
+    (first,) = found.units[0].commands
+    assert [one.value for one in first.programs] == ["python -m opd train a.toml --out /runs/r1"]
+    assert (found.began.value, found.began.pointer) == (utc(1), "line:1/at"), "when its program was first seen"

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace as with_changes
+from itertools import pairwise
 
 import pytest
 from tests.protocol.document.builder import replace
@@ -106,6 +107,17 @@ def test_the_failed_try_is_history_with_its_ruling_and_its_retry(told):
 def test_the_end_below_the_greatest_checkpoint_is_no_collapse(told):
     assert "The last checkpoint, step 2106, lies below step 2100: −16 correct answers." in told.analysis
     assert "Not established: that the training collapsed or got worse at its end" in told.analysis
+
+
+def test_no_heading_of_the_audit_stands_above_nothing(told):
+    """What the table says whole has no list of its own below it."""
+    for block, below in pairwise(told.analysis.split("\n\n")):
+        if re.fullmatch(r"\*\*.*\*\*, .*:", block):
+            assert below.startswith("- "), block
+
+
+def test_the_exploration_began_when_its_program_did(told):
+    assert "The exploration began at 2026-07-14 13:08 UTC" in told.analysis
 
 
 def test_each_unit_has_the_six_headings(told):

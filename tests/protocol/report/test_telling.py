@@ -16,6 +16,7 @@ from opd.protocol.clock import now
 from opd.protocol.report.book import Book
 from opd.protocol.report.comparing import Compared, Pair
 from opd.protocol.report.drawing import drawn
+from opd.protocol.report.exploring import Command
 from opd.protocol.report.finals import references
 from opd.protocol.report.formal import separated, used
 from opd.protocol.report.marks import unmarked
@@ -96,6 +97,35 @@ def test_a_difference_that_is_established_is_shown_and_one_that_is_not_is_not(pe
     assert ("U-04 (proxy 4) scored lower than U-02 (proxy 2)" in shown) == apart
     assert "scored lower" not in doubts
     assert ("any difference between U-04 (proxy 4) and U-02 (proxy 2)" in doubts) == (not apart)
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_what_was_handed_in_is_set_beside_its_own_matched_control(pen, apart):
+    """Whatever it is beside the greatest: that it can't be told from its control is what section 7 owes first."""
+    adopted, control = pen.story.adopted, pen.story.baseline
+    found = fact({"distinguishable": apart, "difference": 0.0195, "questions": 500, "p": 0.12, "ci95": None})
+    match = Match(hunks=("a hunk",), same_steps=True)
+    pair = Pair(of="proxy", a=label(control), b=label(adopted), found=found, match=match)
+    pen = with_changes(pen, compared=Compared(pairs=(pair,)))
+    shown, doubts = (unmarked(" ".join(said(pen))).text for said in (shows, not_shown))
+    words = f"{pen.story.unit_of(adopted).id} (proxy 4) and {pen.story.unit_of(control).id} (proxy 1)"
+    assert (f"any difference between {words}, because they cannot be told apart" in doubts) == (not apart)
+    assert ("U-04 (proxy 4) scored higher than U-01 (proxy 1)" in shown) == apart
+
+
+@pytest.mark.parametrize("text", ['on-device bash run.sh "${settings[@]}"', "on-device bash run.sh --set a=1"])
+def test_a_command_with_variables_is_told_with_the_program_that_it_started(pen, text):
+    unit = pen.story.explored.units[0]
+    folder = unit.measured.training.folder
+    programs = tuple(
+        map(fact, ("python -m opd train x.toml", f"python -m opd train a.toml --out {folder} --set a=1"))
+    )
+    ran = Command(words=fact(text), begin=1.0, end=2.0, programs=programs)
+    units = (with_changes(unit, commands=(ran,)),)
+    found = with_changes(pen.story.explored, units=units)
+    said = unmarked(explored(with_changes(pen, story=with_changes(pen.story, explored=found)))).text
+    assert (f"variables filled in `{programs[1].value}`." in said) == ("$" in text)
+    assert "x.toml" not in said
 
 
 def beside(pen: Pen, **changes: Any) -> str:

@@ -28,6 +28,7 @@ class Command:
     words: Fact
     begin: float
     end: float
+    programs: tuple[Fact, ...] = ()  # that were seen to begin meanwhile, as the system names them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,7 @@ class Exploration:
     outcome: Fact | None  # outcome.json
     receipt: Fact
     began_utc: str
+    began: Fact  # when its program was first seen to run, else when its try began
     units: tuple[Unit, ...]
     said: tuple[Said, ...]
     idle: tuple[tuple[float, float], ...]
@@ -123,13 +125,15 @@ def exploration(sources: Sources, name: str, *, started_utc: str | None) -> Expl
     measured = tuple(_measured(sources, name))
     desk = tuple((line, clock.of(line.value["began"])) for line in sources.lines(f"{name}/desk.jsonl"))
     trainings = tuple(unmeasured(sources, name, {one.training.folder for one in measured if one.training}))
-    commands = tuple(_commands(sources, name, clock))
+    programs = [line for line in sources.lines(f"{name}/processes.jsonl") if {"at", "command"} <= line.value.keys()]
+    commands = tuple(_commands(sources, name, clock, programs))
     outcome = sources.json(f"{name}/outcome.json")
     end = float(outcome.value["seconds"]) if outcome else clock.of(str(receipt.value["ended_utc"]))
     units = tuple(_units(measured, commands, trainings, end))
     said = tuple(sorted((*notes(desk), *messages(sources, name, clock.of)), key=lambda one: one.at))
     return Exploration(
-        name=name, outcome=outcome, receipt=receipt, began_utc=began_utc, units=units, said=said,
+        name=name, outcome=outcome, receipt=receipt, began_utc=began_utc,
+        began=programs[0]["at"] if programs else receipt["began_utc"], units=units, said=said,
         idle=tuple(_idle(seconds, clock)), desk=desk,
     )  # fmt: skip
 
@@ -147,7 +151,7 @@ def _measured(sources: Sources, name: str) -> Iterator[Measured]:
             )
 
 
-def _commands(sources: Sources, name: str, clock: _Clock) -> Iterator[Command]:
+def _commands(sources: Sources, name: str, clock: _Clock, programs: Sequence[Fact]) -> Iterator[Command]:
     """Each lasts until the same shell begins the next."""
     lines = [line for line in sources.lines(f"{name}/commands.jsonl") if "command" in line.value]
     for place, line in enumerate(lines):
@@ -156,7 +160,10 @@ def _commands(sources: Sources, name: str, clock: _Clock) -> Iterator[Command]:
         later = (one for one in lines[place + 1 :] if one.value["process"] == line.value["process"])
         begin = clock.of(line.value["at"])
         after = next((clock.of(one.value["at"]) for one in later), begin)
-        yield Command(words=line["command"], begin=begin, end=after)
+        meanwhile = (one for one in programs if begin <= clock.of(one.value["at"]) < after)
+        yield Command(
+            words=line["command"], begin=begin, end=after, programs=tuple(one["command"] for one in meanwhile)
+        )
 
 
 def _idle(seconds: Sequence[Fact], clock: _Clock) -> Iterator[tuple[float, float]]:

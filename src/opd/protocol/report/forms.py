@@ -16,12 +16,15 @@ _MINUS = "\N{MINUS SIGN}"
 _WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip
-_ACTS = re.compile(r"([\\`*_\[\]<>|~$&])")  # anywhere in a line
+_ACTS = re.compile(  # anywhere in a line; an underscore within a word is one
+    r"([\\`*\[\]<>|~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))"
+)
 _BEGINS = re.compile(
     r"^(\s*)(#{1,6}|[-+]|=+|-+|\d+[.)])(?=\s|$)", re.MULTILINE
 )  # lists, rules and headings, at the beginning of one
 _LONGEST_QUOTE, _LONGEST_TEXT, _LONGEST_CODE = 1_200, 2_000, 300  # characters
 _NOTHING = "null"
+_EXACT = 1e-9  # nearer to a rounded value is that value: 0.1 + 0.2 is 0.3
 SMALLEST_CHANCE = 0.0001  # below it, more digits would say nothing
 
 
@@ -89,17 +92,8 @@ def duration(seconds: float) -> str:
 
 
 def _decimals(value: float, *, least: int, most: int) -> str:
-    """At least and at most so many decimals, without zeros that say nothing."""
-    text = f"{value:.{most}f}"
-    while text.endswith("0") and len(text.partition(".")[2]) > least:
-        text = text[:-1]
-    return text
-
-
-def _number(value: float) -> str:
-    whole, _, decimals = f"{value:,.2f}".partition(".")
-    decimals = decimals.rstrip("0")
-    return _minus(f"{whole}.{decimals}" if decimals else whole)
+    """So few decimals where the value has no more, else so many: numbers beside each other end alike."""
+    return f"{value:,.{least if abs(value - round(value, least)) < _EXACT else most}f}"
 
 
 def _minus(text: str) -> str:
@@ -140,10 +134,10 @@ _FORMS: dict[Form, Callable[[Any], str]] = {
     Form.STEP: lambda value: f"{int(value)}",
     Form.MEAN: lambda value: _minus(_decimals(value, least=4, most=6)),
     Form.ERROR: lambda value: _decimals(value, least=4, most=6),
-    Form.NUMBER: _number,
+    Form.NUMBER: lambda value: _minus(_decimals(value, least=0, most=2)),
     Form.WHOLE: lambda value: _minus(f"{round(value):,}"),
     Form.DURATION: duration,
-    Form.PERCENT: lambda value: f"{_minus(_decimals(100 * value, least=0, most=2).rstrip('.'))} %",
+    Form.PERCENT: lambda value: f"{_minus(_decimals(100 * value, least=0, most=2))} %",
     Form.MULTIPLE: lambda value: f"{value:,.1f}",
     Form.SIGNED_INTEGER: lambda value: _signed(f"{int(value):,}"),
     Form.SIGNED_MEAN: lambda value: _signed(f"{value:.4f}"),

@@ -120,12 +120,15 @@ def _exploring(report: Report) -> Picture | None:
     if told is None:
         return None
     draw = partial(_draw_exploring, report)
+    units = "the units of the analysis, and the explorer's notes by number"
+    if not notes(told):
+        units = "and the units of the analysis"
     return Picture(
         name="exploration",
         svg=both_widths("exploration", draw),
         caption=f"Above: {report.proxy_metric} of the proxies, by number, when each was measured, with 95 % "
-        f"intervals. Below: what the {_LANES[told.device]}, the commands that asked for the device, the units of the "
-        "analysis, and the explorer's notes by number; what the ledger does not call idle is in use. The dashed line "
+        f"intervals. Below: what the {_LANES[told.device]}, the commands that asked for the device, {units}; "
+        "what the ledger does not call idle is in use. The dashed line "
         "is the end of the exploration, the shade what was left of its budget.",
         files=(f"{told.name}/device.jsonl", f"{told.name}/desk.jsonl"),
     )

@@ -88,7 +88,7 @@ def _formal(evidence: Evidence, one: FormalTry) -> Iterator[Noted]:
         said = _failure(one.facts.value, ruling.value if ruling else None) if one.facts else because
         yield Noted(
             verdict=Verdict.CONFIRMED,
-            sentence=f"{one.name} ended as {one.outcome}: {said or 'nothing says why'}",
+            sentence=f"{one.name} {_end(one, ruling)}: {said or 'nothing says why'}",
             evidence=(
                 one.receipt.at("/outcome"),
                 *((one.facts.at("/cause"),) if one.facts else ()),
@@ -102,6 +102,12 @@ def _formal(evidence: Evidence, one: FormalTry) -> Iterator[Noted]:
             sentence=f"{one.name} waits for a ruling: {because or 'the evidence leaves open whose failure it was'}",
             evidence=(one.receipt.at("/because"),),
         )
+
+
+def _end(one: FormalTry, ruling: Held[Ruling] | None) -> str:
+    """As what it ended, and as what it counts where a ruling came after."""
+    counts = f"ended as {one.outcome}"
+    return f"ended as {one.receipt.value.outcome} and, as was ruled, counts as {one.outcome}" if ruling else counts
 
 
 def _was_stopped(one: FormalTry) -> bool:
