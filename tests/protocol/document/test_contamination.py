@@ -1,5 +1,6 @@
 """The document's literal check of 60 problem and answer pairs in 12 files: zero, and one where one was leaked."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,10 @@ def test_what_is_found_is_named_without_its_words(looked: Any) -> None:
 
 @pytest.mark.patient
 def test_without_the_questions_nothing_is_said(
-    document: Built, evidence_of: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tampered: Built, evidence_of: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    finding = assess("contamination", checks()["contamination"], evidence_of(document))
+    shutil.rmtree(tampered.questions)  # they are looked for above the attempt as well
+    finding = assess("contamination", checks()["contamination"], evidence_of(tampered))
     assert finding.verdict is Verdict.NOT_ASSESSED
     assert "aime24.jsonl" in finding.sentence
