@@ -45,7 +45,7 @@ def opd() -> None:
     """On-policy distillation of math reasoners, with the discipline of a formal experiment around it.
 
     Start with `opd demo`: the whole story on the embedded models, a few minutes on a CPU. `opd VERB --help` ends with
-    examples, and every verb that only reads has --json.
+    examples. Every verb that only reads and prints has --json; what `opd grade` prints is JSON in any case.
 
     Exit codes: 0 done; 1 the answer is no, or the work could not be finished; 2 asked wrongly. Why stands on standard
     error, in a line.

@@ -51,16 +51,19 @@ def list_runs(paths: tuple[Path, ...], sort: str, as_json: bool) -> None:
     error, clustered by question. The last column says in which keys the recipes differ.
     """
     from opd.records.files import canonical_json
-    from opd.view.runs.folders import find
+    from opd.view.runs.folders import Closed, find
     from opd.view.runs.runs import HEADER, Order, lines, ordered, rows, values
     from opd.view.runs.summaries import summaries
 
-    found = ordered(summaries(find(paths or (RUNS,))), Order(sort))
+    closed: list[Closed] = []
+    found = ordered(summaries(find(paths or (RUNS,), closed=closed.append)), Order(sort))
+    for one in closed:
+        click.echo(str(one), err=True)
     if as_json:
         click.echo(canonical_json([values(one) for one in found]))
     elif found:
         click.echo("\n".join(lines(HEADER, rows(found))))
-    else:
+    elif not closed:
         click.echo("no runs here", err=True)
 
 
@@ -73,13 +76,18 @@ def list_runs(paths: tuple[Path, ...], sort: str, as_json: bool) -> None:
 @click.argument("path", metavar="RUN", type=UserPath())
 @_JSON
 def show(path: Path, as_json: bool) -> None:
-    """RUN in words: what it is, what has become of it, what it scored, and its recipe."""
-    from opd.records.files import canonical_json
-    from opd.view.runs.folders import opened
-    from opd.view.runs.runs import in_words, values
-    from opd.view.runs.summaries import summary
+    """RUN in words: what it is, what has become of it, what it scored, and its recipe.
 
-    found = summary(opened(path))
+    The score of a training run is that of its newest checkpoint among the scores below runs/ here, where RUN lies
+    there too, and else among those at most three folders below the one that RUN lies in.
+    """
+    from opd.records.files import canonical_json
+    from opd.view.runs.folders import Kind, opened
+    from opd.view.runs.runs import in_words, values
+    from opd.view.runs.summaries import summary_among
+
+    folder = opened(path)
+    found = summary_among(folder, _around(path) if folder.kind is Kind.TRAIN else ())
     click.echo(canonical_json(values(found)) if as_json else in_words(found))
 
 
@@ -140,10 +148,30 @@ def rm(paths: tuple[Path, ...], attempt: bool, yes: bool) -> None:
     for folder in folders:
         click.echo(f"{folder.path}: {_contents(folder)}", err=True)
     if not yes:
-        click.confirm("Remove for good?", abort=True, err=True)
+        _ask()
     for folder in folders:
         if folder.path.exists():  # one that lay in another went with it
             _remove(folder)
+
+
+def _around(path: Path) -> "Sequence[Folder]":
+    """The runs among which a training run's scores are looked for."""
+    from opd.view.runs.folders import find
+
+    place = path.resolve()
+    return find([RUNS]) if place.is_relative_to(RUNS.resolve()) else find([place.parent], deepest=3)
+
+
+def _ask() -> None:
+    """Nothing, after a yes; raises `AnswerIsNo` for any other answer, and for the end of the input."""
+    from opd.records.errors import AnswerIsNo
+
+    try:
+        agreed = click.confirm("Remove for good?", err=True)
+    except click.Abort:
+        raise AnswerIsNo("nothing was removed: the question has no answer; --yes removes without asking") from None
+    if not agreed:
+        raise AnswerIsNo("nothing was removed")
 
 
 def _removable(path: Path, *, attempt: bool) -> "Folder":

@@ -22,19 +22,26 @@ _SECONDS_BETWEEN_LINES = 10.0  # of one run on a pipe; a change of its state is 
         "opd top",
         "opd top runs/sweep",
         "opd top runs/a runs/b | tee -a runs/log",
+        "opd top --json | jq -r 'select(.state == \"running\") | .tokens_per_second'",
     )
 )
 @click.argument("paths", nargs=-1, type=UserPath())
-def top(paths: tuple[Path, ...]) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each run as it is now, and end.")
+def top(paths: tuple[Path, ...], as_json: bool) -> None:
     """Follow the runs at and below PATHS, or below runs/ here, until all have ended or Ctrl-C.
 
     On a terminal a table that is drawn anew each second; on a pipe a line for each change. It reads only.
     """
+    from opd.records.files import canonical_json
     from opd.view.terminal.terminal import Display, Unbreakable, display_of
-    from opd.view.terminal.top import Watch
+    from opd.view.terminal.top import Watch, values
 
     watch = Watch(paths or (Path("runs"),))
     watch.look()
+    if as_json:
+        for one in watch.seen:
+            click.echo(canonical_json(values(one)))
+        return
     if not watch.seen:
         click.echo("no runs here", err=True)
         return

@@ -3,7 +3,11 @@
 A page that gave it to the browser as HTML would run it; that is shown first, in a page without a policy.
 """
 
+import io
+import json
+
 import pytest
+from PIL import Image
 from tests.view.browser import made
 from tests.view.server.asking import served
 
@@ -14,6 +18,20 @@ pytestmark = pytest.mark.patient
 
 SHOWN = made.BIDI.replace("\u202e", "U+202E").replace("\u2066", "U+2066").replace("\x00", "U+0000")
 SHOWN = SHOWN.replace("\x1b", "U+001B").replace("\ufeff", "U+FEFF")
+PLACES = """() => {
+  const edges = ({ left, right, top, bottom, height }) =>
+    ({ left, right, height, top: top + scrollY, bottom: bottom + scrollY });
+  const response = document.querySelector('.response');
+  const walk = document.createTreeWalker(response, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walk.nextNode()) {
+    const range = document.createRange();
+    range.selectNodeContents(walk.currentNode);
+    if (walk.currentNode.parentElement.closest('math')) continue;
+    texts.push(...[...range.getClientRects()].filter(one => one.width > 5).map(edges));
+  }
+  return [edges(response.querySelector('math').parentElement.getBoundingClientRect()), texts];
+}"""
 BLOCKED = "Blocked script execution"
 
 
@@ -121,6 +139,48 @@ def test_formulas_are_rendered_and_what_is_none_stays_as_it_was_written(window):
     expect(response).to_contain_text("$\\frac{$")
     page.keyboard.press("m")
     expect(response).to_have_text(made.FORMULAS)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "$\\rule{1000000em}{1000000em}$",
+        "$\\rule[1.5em]{9em}{9em}$",
+        "$\\kern-9em\\rule{9em}{9em}$",
+    ],
+)
+def test_no_formula_paints_over_what_stands_around_it(window_at, tmp_path, programs, formula):
+    around = "what stands around it " * 3
+    file = made.make_score(tmp_path / "score", right=2) / "samples.jsonl"
+    first, *others = map(json.loads, file.read_text().splitlines())
+    first["response"] = f"{around}\n{around}{formula}{around}\n{around}"
+    file.write_text("".join(map(made.line, [first, *others])))
+    with served(tmp_path, programs=programs()) as ask:
+        page = window_at(ask).open(f"/score/{ask.id('score')}?line=0")
+        page.get_by_role("button", name="Formulas").click()
+        expect(page.locator(".response math")).to_have_count(1)
+        box, texts = page.evaluate(PLACES)
+        image = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("L")
+        page.close()
+    assert box["height"] < 200
+    for text in texts:
+        outside = [ends for ends in ((text["left"], box["left"]), (box["right"], text["right"])) if ends[0] < ends[1]]
+        beside = text["top"] < box["bottom"] and box["top"] < text["bottom"]
+        for left, right in outside if beside else [(text["left"], text["right"])]:
+            part = image.crop((int(left), int(text["top"]), int(right), int(text["bottom"])))
+            dark = sum(part.histogram()[:128]) / (part.width * part.height)
+            assert dark < 0.35, (formula, text)  # letters, and no slab
+
+
+def test_the_name_of_the_window_turns_nothing_around(window_at, tmp_path, programs):
+    name = "a\u202eb"
+    made.make_score(tmp_path / "runs" / name, right=2)
+    with served(tmp_path / "runs", programs=programs()) as ask:
+        page = window_at(ask).open(f"/score/{ask.id(name)}")
+        expect(page).to_have_title("aU+202Eb · opd")
+        page.get_by_role("link", name="Runs", exact=True).click()
+        expect(page.locator(".row .name a")).to_have_attribute("title", "aU+202Eb")
+        page.close()
 
 
 def test_blocks_of_a_text_give_the_text_again_and_cut_no_character(window):

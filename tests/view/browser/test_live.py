@@ -78,3 +78,16 @@ def test_a_server_that_is_silent_is_said_to_be_and_is_found_again(growing, windo
     expect(page.locator(".pulse")).to_have_text("live")
     expect(page.locator(".tile .value").first).to_have_text("4")
     window.heard.faults[:] = [one for one in window.heard.faults if "ERR_INTERNET_DISCONNECTED" not in one]
+
+
+def test_a_server_that_was_started_anew_has_another_address_and_the_page_says_so(growing, window_at):
+    ask, _ = growing
+    window = window_at(ask)
+    page = window.open("/")
+    expect(page.locator(".pulse")).to_have_text("live")
+    cookies = page.context.cookies()
+    page.context.clear_cookies()  # to a server with another key the old cookie says as little as none
+    expect(page.locator(".pulse")).to_have_text("started anew: open the address that opd view printed")
+    page.context.add_cookies(cookies)  # that address was opened in another window
+    expect(page.locator(".pulse")).to_have_text("live")
+    window.heard.faults[:] = [one for one in window.heard.faults if "401" not in one]

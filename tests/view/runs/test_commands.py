@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from opd.cli.plot import plot
 from opd.cli.runs import runs
 from opd.cli.top import top
-from opd.records.errors import AskedWrongly
+from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_json
 from opd.view.runs.folders import find
 
@@ -274,3 +274,46 @@ def test_ctrl_c_is_the_usual_end_of_following(make_run: Make, held: Held, tmp_pa
 def test_nothing_to_follow_is_said(tmp_path: Path) -> None:
     assert call(top, tmp_path).stderr == "no runs here\n"
     assert "no folder" in refused(call(top, tmp_path / "nowhere"))
+
+
+def test_a_run_is_shown_with_the_score_that_the_list_has(
+    make_run: Make, make_score: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = make_run(tmp_path / "runs" / "sweep" / "first")
+    make_score(tmp_path / "runs" / "scores" / "first", [[1, 0], [1, 1]], model=run / "checkpoint-12")
+    (listed,) = (one for one in json.loads(call(runs, "ls", "--json").stdout) if one["kind"] == "train")
+    shown = json.loads(call(runs, "show", "runs/sweep/first", "--json").stdout)
+    assert (shown["mean"], shown["scored"]) == (0.75, "checkpoint-12 on arith_tiny")
+    assert {**shown, "path": None} == {**listed, "path": None}
+    assert "0.750 ± 0.250, checkpoint-12 on arith_tiny" in call(runs, "show", run).stdout
+
+
+def test_a_run_elsewhere_has_the_scores_that_lie_near_it(make_run: Make, make_score: Make, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "elsewhere" / "first")
+    make_score(run / "scores" / "final", [[1, 0], [1, 1]], model=run / "checkpoint-12")
+    assert json.loads(call(runs, "show", run, "--json").stdout)["mean"] == 0.75
+
+
+@pytest.mark.parametrize(("answer", "said"), [("n\n", "nothing was removed"), ("", "no answer; --yes")])
+def test_without_a_yes_nothing_is_removed_and_that_is_said(
+    make_run: Make, tmp_path: Path, answer: str, said: str
+) -> None:
+    run = make_run(tmp_path / "t")
+    result = call(runs, "rm", run, answer=answer)
+    assert isinstance(result.exception, AnswerIsNo)
+    assert "nothing was removed" in str(result.exception)
+    assert said in str(result.exception)
+    assert (run / "run.json").is_file()
+
+
+def test_top_says_each_run_once_as_json(make_run: Make, held: Held, tmp_path: Path) -> None:
+    ended, running = make_run(tmp_path / "a"), make_run(tmp_path / "b", ended=False)
+    with held(running):
+        said = call(top, tmp_path, "--json")
+    found = {one["path"]: one for one in map(json.loads, said.stdout.splitlines())}
+    assert {path: one["state"] for path, one in found.items()} == {str(ended): "finished", str(running): "running"}
+    assert found[str(running)]["tokens_per_second"] > 0
+    assert found[str(ended)]["tokens_per_second"] is None
+    assert 0 < found[str(ended)]["kl"] < 1
+    assert call(top, tmp_path / "a" / "checkpoint-6", "--json").stdout == ""

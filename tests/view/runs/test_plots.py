@@ -392,12 +392,24 @@ def test_names_of_runs_are_text_and_no_formulas_or_markup(make_run: Make, tmp_pa
 def test_nothing_is_overwritten_and_an_unknown_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AskedWrongly, match=r"one of \.svg \.pdf \.png"):
         check_out(tmp_path / "x.jpg")
-    (tmp_path / "x.csv").touch()
-    with pytest.raises(AskedWrongly, match=r"x\.csv exists already"):
+    (tmp_path / "x.svg").touch()
+    with pytest.raises(AskedWrongly, match=r"x\.svg exists already"):
         check_out(tmp_path / "x.svg")
     for width in (0.5, 100.0, float("nan")):
         with pytest.raises(AskedWrongly, match="inches"):
             check_width(width)
+
+
+def test_a_picture_is_had_in_several_formats_and_other_data_is_never_overwritten(runs: Path, tmp_path: Path) -> None:
+    for ending in (".svg", ".pdf", ".png"):
+        check_out(tmp_path / f"x{ending}")
+        write(curve([runs], metric=None), tmp_path / f"x{ending}")
+    data = (tmp_path / "x.csv").read_bytes()
+    assert {one.name for one in tmp_path.glob("x.*")} == {"x.svg", "x.pdf", "x.png", "x.csv"}
+    with pytest.raises(AskedWrongly, match=r"x\.csv exists already with other data"):
+        write(curve([runs], metric="loss"), tmp_path / "x.SVG")
+    assert (tmp_path / "x.csv").read_bytes() == data
+    assert not (tmp_path / "x.SVG").exists()
 
 
 @pytest.mark.parametrize("colour", COLOURS)

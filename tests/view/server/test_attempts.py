@@ -71,6 +71,21 @@ def test_the_tries_stand_in_order_with_what_their_receipts_say(ask, base):
     assert tries[1]["outcome_json"] == {"note": "n" * 20_000 + "…"}
 
 
+def test_a_try_that_is_being_filled_has_the_time_that_events_and_lease_tell(tmp_path, make_attempt):
+    attempt = make_attempt(tmp_path / "attempt", tries={})
+    for number in (1, 2):
+        (attempt / "explore" / f"attempt-00{number}.partial").mkdir(parents=True)
+    begun = {"utc": "2026-01-31T10:00:00.000Z", "monotonic": 100.0, "boot_id": "b", "realtime": 1e9}
+    event = {"kind": "began", "actor": "explore/attempt-002", "data": {"name": "explore/attempt-002"}, "at": begun}
+    (attempt / "events.jsonl").write_text(json.dumps(event) + "\n")
+    (attempt / "lease.json").write_text(json.dumps({"heard": begun | {"monotonic": 165.0}}))
+    with served(tmp_path) as ask:
+        unknown, known = ask(f"/api/runs/{ask.id('attempt')}").json()["tries"]
+        assert ask.rows()["attempt"]["seconds"] is None  # of one of them nothing is known
+    assert (unknown["began_utc"], unknown["active_seconds"]) == (None, None)
+    assert (known["began_utc"], known["active_seconds"]) == ("2026-01-31T10:00:00.000Z", 65.0)
+
+
 def test_a_receipt_that_its_mark_does_not_fit_is_not_believed(ask):
     (one,) = ask(f"/api/runs/{ask.id('damaged')}").json()["tries"]
     assert (one["liveness"], one["outcome"], one["files"]) == ("damaged", None, 0)

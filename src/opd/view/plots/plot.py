@@ -69,12 +69,14 @@ def look(place: int) -> Look:
 
 
 def check_out(out: Path) -> None:
-    """Nothing, when a picture and its data can be written there; else `AskedWrongly`, before anything is read."""
+    """Nothing, when a picture can be written there; else `AskedWrongly`, before anything is read.
+
+    Data that lies there already is looked at when the picture is made: it may be the same, of another format.
+    """
     if out.suffix not in ENDINGS:
         raise AskedWrongly(f"--out {out}: its ending says what to write, one of {' '.join(ENDINGS)}")
-    for path in (out, data_path(out)):
-        if path.exists():
-            raise AskedWrongly(f"{path} exists already and is never overwritten; name another --out")
+    if out.exists():
+        raise AskedWrongly(f"{out} exists already and is never overwritten; name another --out")
     check_writable(out.parent)
 
 
@@ -90,8 +92,16 @@ def data_path(out: Path) -> Path:
 
 
 def write(plot: Plot, out: Path) -> None:
-    """The data stands beside the picture, which is written last."""
-    write_text(data_path(out), as_csv(plot))
+    """The data stands beside the picture, which is written last.
+
+    Raises `AskedWrongly`, before anything is written, where other data stands there; the same stays as it is, so that
+    a picture may be had in several formats.
+    """
+    data, text = data_path(out), as_csv(plot)
+    if not data.exists():
+        write_text(data, text)
+    elif not data.is_file() or data.read_bytes() != text.encode():
+        raise AskedWrongly(f"{data} exists already with other data, and is never overwritten; name another --out")
     if out.suffix == ".svg":
         write_text(
             out, svg_text(plot.figure, name=plot.name, title=plot.title, description=plot.said, standalone=True)

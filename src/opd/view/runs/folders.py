@@ -11,7 +11,7 @@ import fcntl
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -62,32 +62,39 @@ class Folder:
     kind: Kind
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """A folder that can't be looked into: whether it is a run, and what lies in it, is not known."""
+
+    path: Path
+    why: str  # as the system says it: `Permission denied`
+
+    def __str__(self) -> str:
+        return f"{self.path} can't be looked into: {self.why}"
+
+
 def kind_of(path: Path) -> Kind | None:
     """What the folder is a run of; None for any other, for a link, and for one that can't be looked into."""
     try:
-        if path.is_symlink() or not path.is_dir():
-            return None
-        if _holds(path, "task.lock.json") and _holds(path, "run.json"):
-            return Kind.ATTEMPT
-        if _holds(path, "recipe.json"):
-            return Kind.TRAIN
-        return Kind.SCORE if _holds(path, "score.json") or _is_claimed(path) else None
+        return _kind(path)
     except OSError:
         return None
 
 
-def find(roots: Sequence[Path], *, deepest: int = 6) -> tuple[Folder, ...]:
+def find(
+    roots: Sequence[Path], *, deepest: int = 6, closed: Callable[[Closed], object] = lambda _: None
+) -> tuple[Folder, ...]:
     """The runs at and below these folders, by path and number, each once, at most `deepest` folders down.
 
     Links, hidden folders and half-made ones are never entered, nor is what lies in a checkpoint, in a score or in an
-    attempt, which holds runs of its own. Raises `AskedWrongly` for a root that is no folder; what vanishes or can't
-    be read while it is looked for is passed over.
+    attempt, which holds runs of its own. Raises `AskedWrongly` for a root that is no folder. What vanishes meanwhile
+    is passed over, and so is a folder that can't be looked into, of which `closed` is told.
     """
     for root in roots:
         if not root.is_dir():
             raise AskedWrongly(f"{root} is no folder; name one that runs lie in, or a run")
     seen: set[tuple[int, int]] = set()
-    found = [one for root in roots for one in _below(root, left=deepest, seen=seen, named=True)]
+    found = [one for root in roots for one in _below(root, left=deepest, seen=seen, closed=closed, named=True)]
     return tuple(sorted(found, key=lambda one: by_number(str(one.path))))
 
 
@@ -99,7 +106,10 @@ def by_number(text: str) -> list[tuple[str, int]]:
 
 def opened(path: Path) -> Folder:
     """The run in this folder; raises `AskedWrongly`, with what is there instead, when there is none."""
-    kind = kind_of(path.resolve())
+    try:
+        kind = _kind(path.resolve())
+    except OSError as error:
+        raise AskedWrongly(f"{path} can't be looked into: {error.strerror}") from error
     if kind is not None:
         return Folder(path=path, kind=kind)
     if not os.path.lexists(path):
@@ -153,22 +163,45 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _below(path: Path, *, left: int, seen: set[tuple[int, int]], named: bool = False) -> Iterator[Folder]:
+def _kind(path: Path) -> Kind | None:
+    """As `kind_of`; raises OSError for a folder that can't be looked into."""
+    if path.is_symlink() or not path.is_dir():
+        return None
+    if _holds(path, "task.lock.json") and _holds(path, "run.json"):
+        return Kind.ATTEMPT
+    if _holds(path, "recipe.json"):
+        return Kind.TRAIN
+    return Kind.SCORE if _holds(path, "score.json") or _is_claimed(path) else None
+
+
+def _below(
+    path: Path,
+    *,
+    left: int,
+    seen: set[tuple[int, int]],
+    closed: Callable[[Closed], object],
+    named: bool = False,
+) -> Iterator[Folder]:
     """What is at and below a path; a link is followed where a person named it."""
+    kind: Kind | None = None
+    names: list[os.DirEntry[str]] = []
     try:
         status = path.stat()
         if (status.st_dev, status.st_ino) in seen:
             return
         seen.add((status.st_dev, status.st_ino))
-        kind = kind_of(path.resolve() if named else path)
-        names = [] if kind in {Kind.SCORE, Kind.ATTEMPT} or left == 0 else sorted(os.scandir(path), key=_name)
-    except OSError:
+        kind = _kind(path.resolve() if named else path)
+        if kind not in {Kind.SCORE, Kind.ATTEMPT} and left > 0:
+            names = sorted(os.scandir(path), key=_name)
+    except (FileNotFoundError, NotADirectoryError):  # it vanished
         return
+    except OSError as error:
+        closed(Closed(path=path, why=error.strerror or str(error)))
     if kind is not None:
         yield Folder(path=path, kind=kind)
     for entry in names:
         if _may_enter(entry, of_run=kind is not None):
-            yield from _below(path / entry.name, left=left - 1, seen=seen)
+            yield from _below(path / entry.name, left=left - 1, seen=seen, closed=closed)
 
 
 def _name(entry: os.DirEntry[str]) -> str:

@@ -26,7 +26,7 @@ from opd.records.scores import Comparison, Score
 from opd.records.settings import read
 from opd.view.programs import compared, report_of
 from opd.view.runs.facts import Fact, in_html, in_text
-from opd.view.runs.folders import Folder, Kind, State, opened, read_object, state_of
+from opd.view.runs.folders import Folder, Kind, State, opened, read_object
 from opd.view.runs.runs import score_in_words, steps
 from opd.view.runs.summaries import Summary, checkpoints, summary
 from opd.view.tables import SAMPLES, metrics_table, samples_table, stages_table
@@ -47,7 +47,7 @@ class RunFolder:
     @property
     def state(self) -> State:
         """What has become of it: running, finished, failed …"""
-        return state_of(self._folder)
+        return self.summary.state
 
     @property
     def summary(self) -> Summary:

@@ -175,7 +175,10 @@ def _known(values: Mapping[str, Any], key: str) -> Any:
 def _of_training(path: Path) -> list[tuple[str, str]]:
     """What only a training run has: its last step, its checkpoints, what it was made of, what it was warned of."""
     told: list[tuple[str, str]] = []
-    if last := last_line(path / "metrics.jsonl"):
+    last = None
+    with suppress(OSError):  # said with the run
+        last = last_line(path / "metrics.jsonl")
+    if last:
         kl, loss = (small(last[name]) if isinstance(last.get(name), float) else _NONE for name in ("kl", "loss"))
         told.append(("last step", f"KL {kl} nats/token, loss {loss}"))
         told += [("warned", warning) for warning in last.get("warnings", ())]

@@ -19,6 +19,7 @@ from opd.records.scores import Score
 from opd.records.settings import read
 from opd.view.runs.differences import flat
 from opd.view.runs.folders import Folder, Kind, State, read_object, state_of, tries
+from opd.view.runs.ongoing import ongoing
 from opd.view.terminal.growing import last_line, lines_in, news
 
 _SMALL_FILES = ("recipe.json", "metrics.jsonl", "run.json", "failure.json", "samples.jsonl", "score.json")
@@ -57,7 +58,7 @@ def summary(folder: Folder, *, counts_seconds: bool = True) -> Summary:
             _train(bare, counts_seconds=counts_seconds) if folder.kind is Kind.TRAIN else _OTHERS[folder.kind](bare)
         )
     except (OpdError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        return replace(bare, state=State.DAMAGED, trouble=f"{type(error).__name__}: {error}", said="can't be read")
+        return replace(bare, state=State.DAMAGED, trouble=_in_words(error), said="can't be read")
 
 
 def summaries(folders: Sequence[Folder], *, counts_seconds: bool = True) -> tuple[Summary, ...]:
@@ -67,6 +68,11 @@ def summaries(folders: Sequence[Folder], *, counts_seconds: bool = True) -> tupl
     return tuple(
         _with_score(one, scores) if one.folder.kind is Kind.TRAIN and one.mean is None else one for one in bare
     )
+
+
+def summary_among(folder: Folder, others: Sequence[Folder]) -> Summary:
+    """The run in a line, as `summaries` would have it among these others."""
+    return summaries([folder, *(one for one in others if one.kind is Kind.SCORE)])[0]
 
 
 def name_of(folder: Folder) -> str:
@@ -110,7 +116,8 @@ def _train(bare: Summary, *, counts_seconds: bool) -> Summary:
     if (path / "failure.json").is_file():
         broke = read(Failure, path / "failure.json")
         return replace(filled, seconds=broke.seconds, said=_broken(broke))
-    seconds = math.fsum(map(step_seconds, news(path / "metrics.jsonl").values)) if counts_seconds else None
+    taken = [step_seconds(line) for line in news(path / "metrics.jsonl").values] if counts_seconds else []
+    seconds = math.fsum(taken) if taken else None  # before the first step ends nothing is known
     at = f"after step {filled.step:,}" if filled.step else "before step 1"
     said = f"at work, {at}" if bare.state is State.RUNNING else f"its process was killed {at}; --resume goes on"
     return replace(filled, seconds=seconds, said=said)
@@ -144,6 +151,7 @@ def _scored(bare: Summary) -> Summary:
             scored=f"{model_name(score.model)} on {score.benchmark}",
             seconds=score.seconds,
             said=f"{score.correct:,} of {score.samples:,} samples right",
+            trouble=_why_closed(path / "samples.jsonl"),
         )
     asked = read_object(path / "protocol.json")["protocol"]
     done, total = lines_in(path / "samples.jsonl"), asked["questions"] * asked["samples_per_question"]
@@ -160,7 +168,8 @@ def model_name(reference: str) -> str:
 def _attempted(bare: Summary) -> Summary:
     path = bare.folder.path
     receipts = [(one, read_object(one / "receipt.json")) for one in tries(path) if (one / COMPLETE).is_file()]
-    seconds = math.fsum(receipt["active_seconds"] for _, receipt in receipts)
+    taken = [receipt["active_seconds"] for _, receipt in receipts] + _seconds_at_work(path)
+    seconds = None if None in taken else math.fsum(taken)
     finals = [outcome for outcome in _finals(one for one, _ in receipts) if outcome.mean is not None]
     best = max(finals, key=lambda one: (one.mean or 0.0, -one.step), default=None)
     said = _furthest(path, receipts)
@@ -177,12 +186,28 @@ def _attempted(bare: Summary) -> Summary:
     )
 
 
+def _seconds_at_work(attempt: Path) -> list[float | None]:
+    """Of each try that is being filled, or was left so; None where it is not known."""
+    half = [one.relative_to(attempt).as_posix().removesuffix(PARTIAL) for one in _half_done(attempt)]
+    if not half:
+        return []
+    heard = None
+    with suppress(OpdError, KeyError):
+        heard = read_object(attempt / "lease.json")["heard"]
+    found = ongoing(news(attempt / "events.jsonl").values, heard if isinstance(heard, dict) else None)
+    return [found[name].seconds if name in found else None for name in half]
+
+
+def _half_done(attempt: Path) -> list[Path]:
+    return [one for one in tries(attempt) if one.name.endswith(PARTIAL)]
+
+
 def _finals(folders: Iterator[Path]) -> list[Final]:
     return [read(Final, one / "outcome.json") for one in folders if one.parent.name == Stage.FINAL.value]
 
 
 def _furthest(attempt: Path, receipts: Sequence[tuple[Path, Mapping[str, Any]]]) -> str:
-    half = [one.relative_to(attempt).as_posix() for one in tries(attempt) if one.name.endswith(PARTIAL)]
+    half = [one.relative_to(attempt).as_posix() for one in _half_done(attempt)]
     if half:
         return f"at {', '.join(one.removesuffix(PARTIAL) for one in half)}"
     if not receipts:
@@ -190,6 +215,28 @@ def _furthest(attempt: Path, receipts: Sequence[tuple[Path, Mapping[str, Any]]])
     folder, receipt = receipts[-1]
     because = f": {receipt['because']}" if receipt.get("because") else ""
     return f"{folder.relative_to(attempt).as_posix()} {str(receipt['outcome']).replace('_', ' ')}{because}"
+
+
+def _in_words(error: Exception) -> str:
+    """What is wrong with the files, for a reader: the sentence of an error, never the name of its class."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'a file of it'} can't be read: {error.strerror}"
+    if isinstance(error, KeyError):
+        return f"a file of it lacks the key {error}"
+    if isinstance(error, OpdError):
+        return str(error)
+    return f"a file of it does not hold what it should: {error}"
+
+
+def _why_closed(path: Path) -> str | None:
+    """Why a file that is there can't be read; None where it can, and where there is none."""
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return _in_words(error)
+    return None
 
 
 def _score_in(one: Summary) -> Score | None:

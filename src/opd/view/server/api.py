@@ -73,7 +73,8 @@ class Api:
 
     def _runs(self, _: Request) -> Any:
         entries = self._index.entries()
-        return listing(entries, version=self._index.version, roots=self._index.roots)
+        index = self._index
+        return listing(entries, version=index.version, roots=index.roots, closed=index.closed)
 
     def _events(self, asked: Request) -> Any:
         found = self._index.since(number(asked, "since", 0))

@@ -12,12 +12,13 @@ from typing import Any
 from opd.records.attempts import Stage
 from opd.records.files import COMPLETE, PARTIAL
 from opd.view.runs.folders import STAGES, Kind
+from opd.view.runs.ongoing import Ongoing, ongoing
 from opd.view.server.answers import Gone, Unreadable
 from opd.view.server.columns import Columns, bucketed, read_columns
 from opd.view.server.entries import Entry
 from opd.view.server.files import MOST_BYTES, object_or_none, page_of_lines, read_object, shortened
 from opd.view.server.index import Index
-from opd.view.server.lines import lines_from
+from opd.view.server.lines import lines_from, object_in
 from opd.view.server.places import Place
 from opd.view.server.programs import WAITING, Programs, Said
 from opd.view.server.rows import Links, row
@@ -45,6 +46,7 @@ class Attempts:
         place = entry.place
         names = [name for name in tries_in(place) if _TRY.fullmatch(name)]
         task = (object_or_none(place.at("task.lock.json")) or {}).get("task")
+        at_work = _at_work(place)
         reports = [name for name in names if name.startswith("report/") and is_sealed(place.at(name))]
         return {
             "row": row(entry, links),
@@ -52,11 +54,12 @@ class Attempts:
             "task": {name: shortened(task.get(name)) for name in ("name", "description")}
             if isinstance(task, Mapping)
             else None,
-            "tries": [self._try(place, name) for name in names],
+            "tries": [_timed(self._try(place, name), at_work) for name in names],
             "parts": [_part(entry, one) for one in self._index.parts(entry)],
             "reports": [_report(entry, name) for name in reports],
             "audits": [name for name in names if name.startswith("audit/") and is_sealed(place.at(name))],
             "events": _head(place),
+            "trouble": [why for name in (*STAGES, "events.jsonl") if (why := place.at(name).why_closed())],
         }
 
     def _try(self, attempt: Place, name: str) -> dict[str, Any]:
@@ -148,6 +151,8 @@ def folder_of(entry: Entry, name: str) -> Place:
 def _sealed(folder: Place) -> tuple[dict[str, Any] | None, str]:
     """The receipt of a folder with the word for its state; None where there is none that its mark fits."""
     mark = object_or_none(folder.at(COMPLETE))
+    if mark is None and (folder.at(COMPLETE).stamp() or folder.at(COMPLETE).why_closed()):
+        return None, "damaged"
     if mark is None:
         return None, "filling" if folder.inside.name.endswith(PARTIAL) else "unmarked"
     try:
@@ -184,6 +189,25 @@ def _try(attempt: Place, name: str) -> dict[str, Any]:
         "bytes": _bytes(files),
         "outcome_json": outcome,
     }
+
+
+def _at_work(attempt: Place) -> dict[str, Ongoing]:
+    """When each try began and how long it was at work, as the events and the lease have it."""
+    heard = (object_or_none(attempt.at("lease.json")) or {}).get("heard")
+    try:
+        with attempt.at("events.jsonl").open() as file:
+            lines = [value for _, line in lines_from(file, 0) if (value := object_in(line)) is not None]
+    except (Gone, Unreadable):
+        return {}
+    return ongoing(lines, heard if isinstance(heard, Mapping) else None)
+
+
+def _timed(one: dict[str, Any], at_work: Mapping[str, Ongoing]) -> dict[str, Any]:
+    """A try that is being filled with its time so far; what is sealed has it from its receipt."""
+    known = at_work.get(one["name"])
+    if one["liveness"] != "filling" or known is None:
+        return one
+    return one | {"began_utc": known.began_utc, "active_seconds": known.seconds}
 
 
 def _bytes(files: list[Any]) -> int:

@@ -12,11 +12,12 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from threading import RLock
 
-from opd.view.runs.folders import Folder, Kind, State, find, state_of, tries
+from opd.view.runs.folders import Closed, Folder, Kind, State, find, state_of
 from opd.view.server.answers import Gone
 from opd.view.server.entries import Entry, read_entry, signature
 from opd.view.server.places import Place
@@ -53,6 +54,7 @@ class Index:
     def __init__(self, roots: Sequence[Path], *, clock: Callable[[], float] = time.monotonic) -> None:
         self.roots = tuple(dict.fromkeys(root.resolve() for root in roots))
         self.version = 0
+        self.closed: tuple[Closed, ...] = ()  # folders that the last look could not look into
         self._clock = clock
         self._next = -1.0
         self._lock = RLock()
@@ -113,7 +115,9 @@ class Index:
         began = self._clock()
         if began < self._next:
             return
-        found = {one.id: one for one in self._found()}
+        closed: list[Closed] = []
+        found = {one.id: one for one in self._found(closed)}
+        self.closed = tuple(closed)
         told = list(_differences(self._entries, found))
         if told or self.version == 0:
             self.version += 1
@@ -125,9 +129,10 @@ class Index:
         ended = self._clock()
         self._next = ended + max(_LEAST_SECONDS, _REST * (ended - began))
 
-    def _found(self) -> Iterator[Entry]:
+    def _found(self, closed: list[Closed]) -> Iterator[Entry]:
         there = [root for root in self.roots if root.is_dir()]
-        return (self._made(folder, parent=None, before=self._entries) for folder in find(there))
+        found = find(there, closed=closed.append)
+        return (self._made(folder, parent=None, before=self._entries) for folder in found)
 
     def _made(self, folder: Folder, *, parent: str | None, before: dict[str, Entry]) -> Entry:
         place, root = self._placed(folder.path)
@@ -157,10 +162,11 @@ class Index:
 
 def _holding_runs(attempt: Path) -> Iterator[Path]:
     """The folders of an attempt in which runs may lie; an explorer's workspace, which may be any size, is none."""
-    for one in tries(attempt):
-        for name in _HOLDING_RUNS.get(one.parent.name, ()):
-            if (one / name).is_dir() and not (one / name).is_symlink():
-                yield one / name
+    for stage, names in _HOLDING_RUNS.items():
+        with suppress(OSError):  # a stage that can't be read, which the attempt's page says, hides no other
+            for one in sorted((attempt / stage).iterdir()):
+                there = [one / name for name in names if not one.is_symlink() and not (one / name).is_symlink()]
+                yield from (path for path in there if path.is_dir())
 
 
 def _differences(before: dict[str, Entry], after: dict[str, Entry]) -> Iterator[tuple[str, str]]:

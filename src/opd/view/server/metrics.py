@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opd.view.server.answers import Unreadable
 from opd.view.server.columns import Columns, bucketed, read_columns
 from opd.view.server.places import Place
 from opd.view.server.shelf import Shelf
@@ -19,7 +20,7 @@ class Metrics:
         self._shelf: Shelf[Columns] = Shelf(_KEPT)
 
     def columns(self, run: Place) -> Columns | None:
-        """All steps; None where nothing was written yet."""
+        """All steps; None where nothing was written yet, or what was can't be read."""
         place = run.at(FILE)
         stamp = place.stamp()
         if stamp is None:
@@ -27,8 +28,13 @@ class Metrics:
         return self._shelf.get(place, stamp, lambda before: read_columns(place, before, key=_step))
 
     def page(self, run: Place, *, names: Sequence[str], after: int, points: int) -> dict[str, Any]:
-        """The steps after one, in at most so many buckets; all names where none is given."""
+        """The steps after one, in at most so many buckets; all names where none is given.
+
+        Raises `Unreadable` for a file that can't be read.
+        """
         columns = self.columns(run)
+        if columns is None and (why := run.at(FILE).why_closed()):
+            raise Unreadable(why)
         if columns is None:
             return {"names": [], "steps": 0, "last": None, "passed_over": 0, **_EMPTY}
         shown = columns.after(after)

@@ -5,6 +5,7 @@ may be a stranger's. So it is opened from its root down, each part without follo
 looked at: a folder, a FIFO or a device is no file. What a name leads to in between two looks makes no difference.
 """
 
+import errno
 import os
 import stat
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from opd.view.server.answers import Gone, Unreadable
 
 _STEP = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 _FILE = _STEP | os.O_NONBLOCK  # a FIFO without a writer opens at once, and is then refused
+_LINK = {errno.ELOOP, errno.ENOTDIR}  # what a link comes to where none is followed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,24 @@ class Place:
         except (Gone, Unreadable, OSError):
             return None
 
+    def why_closed(self) -> str | None:
+        """Why a file or folder that is there can't be read, in a sentence; None where it can be.
+
+        None as well where nothing is, and for a link, which is not followed. What is closed and what isn't there have
+        neither a `stamp` nor `names`; a page must not show them alike.
+        """
+        try:
+            with ExitStack() as stack:
+                self._descend(stack)
+        except (Gone, FileNotFoundError):
+            return None
+        except Unreadable as error:
+            cause = error.__cause__
+            return None if isinstance(cause, OSError) and cause.errno in _LINK else str(error)
+        except OSError as error:  # of the root
+            return f"{self.root} can't be read: {error.strerror}"
+        return None
+
     def _descend(self, stack: ExitStack, *, file: bool = True) -> int:
         parts = self.inside.parts
         descriptor = _kept(stack, os.open(self.root, _STEP | os.O_DIRECTORY))
@@ -96,8 +116,9 @@ class Place:
                 step = os.open(part, _FILE if last else _STEP | os.O_DIRECTORY, dir_fd=descriptor)
             except FileNotFoundError:
                 raise Gone(f"{self.path} is not there") from None
-            except OSError as error:  # ELOOP, ENOTDIR: a link; ENXIO: a socket
-                raise Unreadable(f"{self.path} can't be read ({error.strerror}); links are not followed") from error
+            except OSError as error:  # EACCES: no right to it; ENXIO: a socket
+                also = "; links are not followed" if error.errno in _LINK else ""
+                raise Unreadable(f"{self.path} can't be read: {error.strerror}{also}") from error
             descriptor = _kept(stack, step)
         return descriptor
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from opd.view.server.answers import Gone
+from opd.view.server.answers import Gone, Unreadable
 from opd.view.server.grades import Grades
 from opd.view.server.places import Place
 from opd.view.server.shelf import Shelf
@@ -34,11 +34,14 @@ class Rollouts:
         self._shelf: Shelf[Table] = Shelf(_TABLES_KEPT)
 
     def listing(self, run: Place) -> dict[str, Any]:
-        """The tables that there are."""
-        sizes = ((step, table_place(run, step).stamp()) for step in table_steps(run))
+        """The tables that there are. Raises `Unreadable` where their folder can't be read."""
+        if why := run.at(FOLDER).why_closed():
+            raise Unreadable(why)
+        tables = ((step, table_place(run, step)) for step in table_steps(run))
+        sizes = [(step, one.stamp()) for step, one in tables if one.stamp() or one.why_closed()]
         missing = self._texts.missing(run)
         return {
-            "tables": [{"step": step, "bytes": stamp.size} for step, stamp in sizes if stamp is not None],
+            "tables": [{"step": step, "bytes": None if stamp is None else stamp.size} for step, stamp in sizes],
             "tokenizer": missing is None,
             "text_missing": missing,
         }
@@ -115,6 +118,8 @@ class Rollouts:
     def _table(self, run: Place, step: int) -> Table:
         place = table_place(run, step)
         stamp = place.stamp()
+        if stamp is None and (why := place.why_closed()):
+            raise Unreadable(why)
         if stamp is None:
             raise Gone(f"no rollouts of step {step} are kept in {run.at(FOLDER).path}")
         return self._shelf.get(place, stamp, lambda _: read_table(place))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opd.view.runs.differences import differing
-from opd.view.runs.folders import Kind
+from opd.view.runs.folders import Closed, Kind
 from opd.view.server.entries import Entry
 from opd.view.server.files import shortened
 
@@ -72,14 +72,17 @@ def row(entry: Entry, links: Links, *, varying: Iterable[str] = ()) -> dict[str,
     return values | _OF_KIND[entry.kind](entry, links, tuple(varying))
 
 
-def listing(entries: Sequence[Entry], *, version: int, roots: Sequence[Path]) -> dict[str, Any]:
-    """All rows, and the keys in which the recipes of the training runs differ."""
+def listing(
+    entries: Sequence[Entry], *, version: int, roots: Sequence[Path], closed: Sequence[Closed] = ()
+) -> dict[str, Any]:
+    """All rows, the keys in which the recipes of the training runs differ, and what couldn't be looked into."""
     links = Links(entries)
     varying = differing([one.summary.recipe for one in entries if one.kind is Kind.TRAIN and one.summary.recipe])
     return {
         "version": version,
         "roots": [{"path": str(root), "name": root.name} for root in roots],
         "varying": list(varying),
+        "closed": [{"path": str(one.path), "why": one.why} for one in closed],
         "runs": [row(one, links, varying=varying) for one in entries],
     }
 

@@ -55,14 +55,21 @@ class Samples:
         self._shelf: Shelf[Index] = Shelf(_KEPT)
 
     def index(self, score: Place) -> Index | None:
-        """Where the samples stand; None where there are none yet."""
+        """Where the samples stand; None where there are none yet. Raises `Unreadable` for a file that is closed."""
         place = score.at(FILE)
         stamp = place.stamp()
-        return None if stamp is None else self._shelf.get(place, stamp, lambda before: _indexed(place, before))
+        if stamp is not None:
+            return self._shelf.get(place, stamp, lambda before: _indexed(place, before))
+        if why := place.why_closed():
+            raise Unreadable(why)
+        return None
 
     def facts(self, score: Place) -> dict[str, Any]:
-        """How many there are and what they came to."""
-        found = self.index(score)
+        """How many there are and what they came to; null where the file can't be read, and then why."""
+        try:
+            found = self.index(score)
+        except Unreadable as error:
+            return {"lines": None, "verdicts": None, "stops": None, "damaged": str(error)}
         lines = found.lines if found else ()
         trouble = f"{found.damaged:,} lines of {FILE} are no samples" if found and found.damaged else None
         return {

@@ -28,13 +28,13 @@ class Scores:
         score = object_or_none(entry.place.at("score.json"))
         facts = self._samples.facts(entry.place)
         damaged = facts.pop("damaged")
-        trouble = [one for one in (entry.summary.trouble, damaged) if one]
+        trouble = dict.fromkeys(one for one in (entry.summary.trouble, damaged) if one)
         return {
             "row": row(entry, links),
             "score": shortened(score),
             "protocol": shortened((score or claim).get("protocol")),
             **facts,
-            "trouble": trouble,
+            "trouble": list(trouble),
         }
 
     def compared(self, a: Entry, b: Entry, links: Links, *, counts_only: bool) -> dict[str, Any]:

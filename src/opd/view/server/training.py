@@ -10,6 +10,7 @@ import numpy as np
 
 from opd.records.files import COMPLETE
 from opd.view.runs.differences import flat
+from opd.view.runs.summaries import Summary
 from opd.view.server.columns import Columns
 from opd.view.server.entries import Entry
 from opd.view.server.files import last_lines, object_or_none, shortened
@@ -19,10 +20,11 @@ from opd.view.server.places import Place
 from opd.view.server.programs import WAITING, Programs, Said
 from opd.view.server.rows import Links, row
 from opd.view.server.shelf import Shelf
-from opd.view.server.tables import table_steps
+from opd.view.server.tables import FOLDER, table_steps
 
 _FAILURE = re.compile(r"failure(?:-([0-9]{1,6}))?\.json")
 _CHECKPOINT = re.compile(r"checkpoint-([0-9]{1,9})")
+_PARTS = ("metrics.jsonl", "events.jsonl", FOLDER)  # of which a page would show nothing, were they not to be read
 _SHOWN = 200  # warnings, and events
 _KEPT = 64
 _PLAN_SECONDS = 300.0
@@ -49,6 +51,8 @@ class Training:
     def whole(self, entry: Entry, links: Links) -> dict[str, Any]:
         """The page of a run, but for its curves and rollouts."""
         place = entry.place
+        said = entry.summary.trouble
+        closed = {name: why for name in _PARTS if (why := place.at(name).why_closed())}
         recipe = object_or_none(place.at("recipe.json")) or {}
         summary = object_or_none(place.at("run.json")) or {}
         steps = table_steps(place)
@@ -59,7 +63,7 @@ class Training:
             "row": row(entry, links),
             "recipe": [{"key": key, "value": shortened(value)} for key, value in flat(recipe).items()],
             "summary": shortened(summary) or None,
-            "budget": _budget(flat(recipe), summary, self._metrics.columns(place), seconds=entry.summary.seconds),
+            "budget": _budget(flat(recipe), summary, self._metrics.columns(place), line=entry.summary),
             "warnings": {"count": warned.count, "newest": list(warned.newest)},
             "events": shortened(last_lines(place.at("events.jsonl"), most=_SHOWN)),
             "failures": _failures(place),
@@ -67,11 +71,12 @@ class Training:
             "scores": scores,
             "checkpoints": _checkpoints(place, scores, best if isinstance(best, list) else []),
             "rollouts": {
-                "tables": len(steps),
+                "tables": None if FOLDER in closed else len(steps),
                 "first": steps[0] if steps else None,
                 "last": steps[-1] if steps else None,
             },
             "metrics": self._metrics.facts(place),
+            "trouble": list(dict.fromkeys([*([said] if said else []), *closed.values()])),
         }
 
     def defaults(self) -> dict[str, Any]:
@@ -115,15 +120,15 @@ def _warned(place: Place) -> Warned:
 
 
 def _budget(
-    recipe: Mapping[str, Any], summary: Mapping[str, Any], columns: Columns | None, *, seconds: float | None
+    recipe: Mapping[str, Any], summary: Mapping[str, Any], columns: Columns | None, *, line: Summary
 ) -> list[dict[str, Any]]:
     """What the recipe asks for or allows, beside what was used of it so far."""
     last = (
         {name: float(column[-1]) for name, column in columns.values.items()} if columns and len(columns.keys) else {}
     )
     asked_and_used = (
-        ("steps", "steps", recipe.get("budget.steps"), last.get("step", 0)),
-        ("wall clock", "seconds", recipe.get("budget.max_wall_seconds"), seconds),
+        ("steps", "steps", recipe.get("budget.steps"), last.get("step", line.step)),
+        ("wall clock", "seconds", recipe.get("budget.max_wall_seconds"), line.seconds),
         ("rows", "rows", summary.get("rows"), last.get("rows_seen")),
         ("tokens of a rollout, mean", "tokens", recipe.get("rollouts.limit_tokens"), last.get("mean_tokens")),
     )

@@ -51,7 +51,7 @@ def last_line(path: Path) -> dict[str, Any] | None:
                 tail = file.read(step) + tail
                 if (value := _last(tail, from_start=at == 0)) is not None:
                     return value
-    except OSError:
+    except FileNotFoundError:
         return None
     return None
 

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from opd.view.runs.folders import Folder, Kind, State, find
 from opd.view.runs.runs import score_in_words, steps
+from opd.view.runs.runs import values as run_values
 from opd.view.runs.summaries import Summary, step_seconds, summaries
 from opd.view.terminal.gauges import sparkline
 from opd.view.terminal.growing import News, news
@@ -178,7 +179,10 @@ class Watch:
         if folder.kind is not Kind.TRAIN:
             return Pulse()
         before = self._pulses.get(folder.path, Pulse())
-        return before.after(news(folder.path / "metrics.jsonl", start=before.end))
+        try:
+            return before.after(news(folder.path / "metrics.jsonl", start=before.end))
+        except OSError:  # said with the run; it must not hide the others
+            return before
 
     def _aside(self, one: Seen) -> str:
         """What a person would ask next: how long it takes, what it warns of, or how it ended."""
@@ -196,6 +200,15 @@ class Watch:
         if silent > max(60.0, 5 * each):
             return f"silent for {clock(silent)}"
         return f"about {clock((run.asked - run.step) * each - silent)} left"
+
+
+def values(one: Seen) -> dict[str, Any]:
+    """The run as a JSON object: what `opd runs ls --json` says of it, and its pulse. KL in nats a token."""
+    return run_values(one.run) | {
+        "kl": one.pulse.kl[-1] if one.pulse.kl else None,
+        "tokens_per_second": one.pulse.tokens_per_second if one.run.state is State.RUNNING else None,
+        "warnings": list(one.pulse.warnings),
+    }
 
 
 def changes(before: Sequence[Seen], after: Sequence[Seen]) -> list[Seen]:

@@ -12,7 +12,7 @@ export async function ask(path, { signal } = {}) {
     throw new Error('The server does not answer. Is `opd view` still running? This page asks again.');
   }
   const body = await answered.json().catch(() => null);
-  if (!answered.ok) throw new Error(body?.error ?? `the server answered ${answered.status} to ${path}`);
+  if (!answered.ok) throw Object.assign(new Error(body?.error ?? `the server answered ${answered.status} to ${path}`), { status: answered.status });
   return body;
 }
 

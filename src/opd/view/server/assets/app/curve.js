@@ -124,11 +124,11 @@ function options(uPlot, { lines, weight, stacked, at, say, height, sync, width, 
  * A stack stands on zero; zero is shown where it is near. A curve that never changes still has a height: what smoothing
  * rounds is no change, and an axis as short as that would have more ticks than memory.
  */
-function rangeOf(low, high, stacked) {
+export function rangeOf(low, high, stacked = false) {
   if (low === null || high === null) return [0, 1];
   if (stacked) return [0, high * 1.05 || 1];
   const size = Math.max(Math.abs(low), Math.abs(high));
-  if (high - low <= ROUNDING * size) return size ? [low - 0.1 * size, high + 0.1 * size] : [-1, 1];
+  if (high - low <= ROUNDING * size) return size ? [low - 0.1 * size, high + 0.1 * size] : [0, 1];
   const air = (high - low) * 0.06;
   return [low >= 0 && low - air < (high - low) * 0.15 ? Math.min(0, low) : low - air, high + air];
 }

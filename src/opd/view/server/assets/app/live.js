@@ -7,6 +7,8 @@ const PAUSE = 2000;          // milliseconds
 const LONGEST_PAUSE = 15000; // once the server is silent
 
 const listeners = new Set();
+const STRANGER = 401;        // the server was started anew, with another key
+
 const state = { version: 0, heard: false, lost: null };
 let timer = null;
 
@@ -27,7 +29,7 @@ async function turn(pause) {
     if (known && (said.all || said.changed.length || said.added.length || said.gone.length)) tell(said);
     else if (back) tell({ all: true, changed: [], added: [], gone: [] });
   } catch (error) {
-    state.lost = error.message;
+    state.lost = { message: error.message, stranger: error.status === STRANGER };
     next = Math.min(pause * 2, LONGEST_PAUSE);
     tell({ all: false, changed: [], added: [], gone: [] });
   }
@@ -52,7 +54,7 @@ export function useVersion(id = null) {
   return version;
 }
 
-/** Why nothing live comes in: a sentence, or null. */
+/** Why nothing live comes in: { message, stranger: whether another address has to be opened }, or null. */
 export function useLost() {
   const [lost, setLost] = useState(state.lost);
   useEffect(() => {

@@ -60,7 +60,8 @@ function Page({ page }) {
 
 function Pulse() {
   const lost = useLost();
-  return html`<span class=${lost ? 'pulse lost' : 'pulse'} role="status" title=${lost ?? 'what changes on the disk is shown within seconds'}>${lost ? 'not connected' : 'live'}</span>`;
+  const said = !lost ? 'live' : lost.stranger ? 'started anew: open the address that opd view printed' : 'not connected';
+  return html`<span class=${lost ? 'pulse lost' : 'pulse'} role="status" title=${lost?.message ?? 'what changes on the disk is shown within seconds'}>${said}</span>`;
 }
 
 function Help({ close }) {

@@ -4,7 +4,7 @@
 import { classic } from './classic.js';
 
 const LONGEST = 2000; // characters of one formula
-const LIMITS = { output: 'mathml', trust: false, strict: 'ignore', throwOnError: true, maxExpand: 200, maxSize: 20 };
+const LIMITS = { output: 'mathml', trust: false, strict: 'ignore', throwOnError: true, maxExpand: 200, maxSize: 4 };
 const STYLED = /\\(fcolorbox|pmb)\b/; // would need styles in the text, which the page's policy forbids
 const MATH = /\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|\$\$([\s\S]+?)\$\$|\$(?![\s$])((?:\\.|[^$\\\n])+?)(?<!\s)\$(?!\d)|\\boxed(?=\{)/g;
 

@@ -1,7 +1,8 @@
 // Small things that several pages are made of.
 
 import { html, useEffect, useRef } from '/assets/vendor/htm-preact.js';
-import { Said } from './text.js';
+import { toRow } from './address.js';
+import { Said, seen } from './text.js';
 import { interval, number, scored } from './words.js';
 
 const STATES = {
@@ -24,6 +25,16 @@ export function Waiting({ error, what }) {
 }
 
 export const Trouble = ({ children }) => html`<div class="trouble" role="alert">${children}</div>`;
+
+/** What couldn't be read, each thing once. */
+export const Troubles = ({ of }) => [...new Set(of.filter(Boolean))].slice(0, 5).map(one => html`<${Trouble}><${Said} text=${one} most=${600} /><//>`);
+
+const KINDS = { train: 'a training run', score: 'a score', attempt: 'an attempt' };
+
+/** What a page says of a run that is none of its kind: what it is, and where it is shown. */
+export const Elsewhere = ({ row, kind }) => html`
+  <${Title} over="" name=${row.name} />
+  <p><${Said} text=${row.name} /> is ${KINDS[row.kind] ?? 'something else'}, not ${KINDS[kind]}: <a href=${toRow(row)}>its own page</a> shows it.</p>`;
 
 export const Empty = ({ children }) => html`<div class="empty">${children}</div>`;
 
@@ -89,7 +100,7 @@ export const Pick = ({ label, options, chosen, choose }) => html`
 
 /** The title of a page, what it is about, and the name of the window. */
 export function Title({ over, name, children }) {
-  useEffect(() => { document.title = `${name} · opd`; }, [name]);
+  useEffect(() => { document.title = `${seen(name)} · opd`; }, [name]);
   return html`
     <header class="title">
       <p class="over">${over}</p>

@@ -10,6 +10,9 @@ const BLOCK = 3000;     // characters: what is laid out at once
 const LINE = 1.7;       // em
 const NEAR = 1200;      // pixels from the window: what is about to be seen
 
+/** The text as one that can go where no element can, such as the name of the window. */
+export const seen = text => text.replace(EVERY_UNSEEN, coded);
+
 /** Appends the text to the node. `marked` shows where lines end. */
 export function setText(node, text, { marked = false } = {}) {
   let from = 0;
@@ -25,13 +28,14 @@ export function setText(node, text, { marked = false } = {}) {
   if (UNSEEN.test(text)) {
     for (const found of text.matchAll(EVERY_UNSEEN)) {
       plain(found.index);
-      const code = found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, '0');
-      node.append(element('i', 'code', `U+${code}`));
+      node.append(element('i', 'code', coded(found[0])));
       from = found.index + found[0].length;
     }
   }
   plain(text.length);
 }
+
+const coded = one => `U+${one.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
 
 export function element(tag, kind = '', text = null) {
   const made = document.createElement(tag);

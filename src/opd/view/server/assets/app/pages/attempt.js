@@ -5,7 +5,7 @@ import { change, to, useHere } from '../address.js';
 import { api, useAsked } from '../asking.js';
 import { useKeys } from '../keys.js';
 import { useVersion } from '../live.js';
-import { Facts, State, Tile, Title, Trouble, Waiting, Whisker, reach } from '../parts.js';
+import { Elsewhere, Facts, State, Tile, Title, Trouble, Troubles, Waiting, Whisker, reach } from '../parts.js';
 import { Said } from '../text.js';
 import { count, duration, number, plural, scored } from '../words.js';
 import { Audit } from './audit.js';
@@ -29,6 +29,7 @@ export default function Attempt() {
   useKeys({ j: ['the next try', () => move(1)], k: ['the try before', () => move(query.try ? -1 : 0)], Escape: ['close the try', () => change({ try: null })] });
   if (!found) return html`<${Waiting} error=${error} what="Reading the attempt" />`;
   const { row, identity, task } = found;
+  if (row.kind !== 'attempt') return html`<${Elsewhere} row=${row} kind="attempt" />`;
   const chosen = tries.find(one => one.name === query.try);
   const exploration = tries.filter(one => one.stage === 'explore');
   return html`
@@ -36,7 +37,7 @@ export default function Attempt() {
       <p class="lead"><${State} state=${row.state} /> <${Said} text=${row.said} />${task?.description && html`<span class="quiet"> · <${Said} text=${task.description} /></span>`}</p>
     <//>
     ${error && html`<${Waiting} error=${error} />`}
-    ${row.trouble && html`<${Trouble}><${Said} text=${row.trouble} /><//>`}
+    <${Troubles} of=${[row.trouble, ...found.trouble]} />
     <${Standing} found=${found} asked=${asked} />
     <section><h2>Course</h2><${Timeline} tries=${tries} chosen=${query.try} choose=${name => change({ try: query.try === name ? null : name })} /></section>
     ${chosen ? html`<${Try} key=${chosen.folder} id=${id} one=${chosen} close=${() => change({ try: null })} />` : html`<p class="quiet hint">Choose a try to see its receipt, or press <kbd>j</kbd>.</p>`}
@@ -51,7 +52,8 @@ export default function Attempt() {
 function Standing({ found: { row, tries, parts }, asked }) {
   const status = asked?.status ?? null;
   const official = status?.official ?? null;
-  const explored = tries.filter(one => one.stage === 'explore').reduce((sum, one) => sum + (one.active_seconds ?? 0), 0);
+  const taken = tries.filter(one => one.stage === 'explore').map(one => one.active_seconds);
+  const explored = taken.length && taken.every(one => one !== null) ? taken.reduce((sum, one) => sum + one, 0) : null;
   return html`
     <div class="tiles">
       <${Tile} name="Official score" tone="distilled" value=${number(row.mean)} below=${row.mean === null ? status?.missing ?? 'not there yet' : html`± ${number(row.stderr)}<br /><${Said} text=${row.scored ?? ''} />`} />

@@ -61,8 +61,7 @@ export function Curves({ metrics, pick }) {
         <input type="range" min="0" max=${WEIGHTS.length - 1} step="1" value=${place} aria-valuetext=${weight ? `${weight} of each point's past` : 'none'}
                onInput=${event => change({ smooth: Number(event.target.value) || null })} /><output>${weight || 'none'}</output></label>
     </div>
-    <p class="quiet">${each > 1 ? `A point stands for up to ${each} steps, and the band reaches from the least of them to the greatest. ` : 'A point is a step. '}${weight > 0 && 'The thin line is as measured, the strong one smoothed. '}Click a step to see its rollouts.
-      ${metrics.passed_over > 0 && html`<b class="down">${metrics.passed_over} damaged lines of metrics.jsonl were passed over.</b>`}</p>
+    <p class="quiet">${each > 1 ? `A point stands for up to ${each} steps, and the band reaches from the least of them to the greatest. ` : 'A point is a step. '}${weight > 0 && 'The thin line is as measured, the strong one smoothed. '}Click a step to see its rollouts.${metrics.passed_over > 0 && html` <b class="down">${metrics.passed_over} damaged lines of metrics.jsonl were passed over.</b>`}</p>
     ${GROUPS.map(([name, list]) => group(name, list))}
     ${more.length > 0 && html`<details class="more" open=${more.length <= 4}><summary>More that the run wrote down (${more.length})</summary>
       <div class="curves">${more.map(name => html`<${One} key=${name} name=${name} said=${name} unit="" say=${small} x=${x} series=${metrics.series[name]} weight=${weight} pick=${pick} />`)}</div></details>`}`;

@@ -35,6 +35,7 @@ export default function Rollouts() {
   return html`
     <${Title} over=${over} name=${name} />
     ${kept.text_missing && html`<p class="trouble"><${Said} text=${kept.text_missing} /></p>`}
+    ${query.step !== undefined && step !== Number(query.step) && html`<p class="note" role="status">No rollouts of step <b><${Said} text=${query.step} most=${40} /></b> are kept; these are of step ${count(step)}, the ${Number(query.step) ? 'nearest' : 'newest'}.</p>`}
     <${Steps} steps=${steps} step=${step} />
     <${Table} key=${step} id=${id} step=${step} query=${query} />`;
 }

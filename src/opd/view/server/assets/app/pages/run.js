@@ -5,7 +5,7 @@ import { change, go, to, useHere } from '../address.js';
 import { api, useAsked } from '../asking.js';
 import { useKeys } from '../keys.js';
 import { useVersion } from '../live.js';
-import { Facts, Json, Share, State, Tile, Title, Trouble, Waiting, Whisker, reach } from '../parts.js';
+import { Elsewhere, Facts, Json, Share, State, Tile, Title, Trouble, Troubles, Waiting, Whisker, reach } from '../parts.js';
 import { Said } from '../text.js';
 import { bytes, count, duration, interval, number, plural, scored, small } from '../words.js';
 import { Curve } from '../curve.js';
@@ -23,17 +23,18 @@ export default function Run() {
   useKeys({ o: ['its rollouts', () => go(to('rollouts', id))] });
   if (!run) return html`<${Waiting} error=${error} what="Reading the run" />`;
   const { row, rollouts } = run;
+  if (row.kind !== 'train') return html`<${Elsewhere} row=${row} kind="train" />`;
   return html`
     <${Title} over="Training run" name=${row.name}>
       <p class="lead"><${State} state=${row.state} /> <${Said} text=${row.said} /></p>
     <//>
     ${error && html`<${Waiting} error=${error} />`}
-    ${row.trouble && html`<${Trouble}><${Said} text=${row.trouble} /><//>`}
+    <${Troubles} of=${[row.trouble, ...run.trouble]} />
     ${run.failures.slice(0, 1).map(one => html`<${Failure} failure=${one} />`)}
     <${Now} run=${run} metrics=${metrics} />
     <p class="ways">
       ${rollouts.tables > 0 ? html`<a href=${to('rollouts', id)}>Rollouts of ${plural(rollouts.tables, 'step')}, token by token</a> <kbd>o</kbd>`
-        : html`<span class="quiet">No rollouts were kept: set save.rollouts.</span>`}
+        : rollouts.tables === 0 && html`<span class="quiet">No rollouts were kept: set save.rollouts.</span>`}
       ${row.score_id && html`<a href=${to('score', row.score_id)}>The newest score</a>`}
     </p>
     ${run.warnings.count > 0 && html`<${Warnings} warnings=${run.warnings} />`}

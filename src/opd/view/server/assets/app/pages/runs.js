@@ -6,8 +6,8 @@ import { api, useAsked } from '../asking.js';
 import { useKeys } from '../keys.js';
 import { List, useMedia } from '../list.js';
 import { useVersion } from '../live.js';
-import { Choice, Empty, Pick, Share, State, Title, Waiting, Whisker, reach } from '../parts.js';
-import { Said } from '../text.js';
+import { Choice, Empty, Pick, Share, State, Title, Troubles, Waiting, Whisker, reach } from '../parts.js';
+import { Said, seen } from '../text.js';
 import { ago, count, duration, plural, scored, value } from '../words.js';
 import { SideBySide } from './side_by_side.js';
 
@@ -45,6 +45,7 @@ export default function Runs() {
         options=${[['', 'nothing'], ['kind', 'kind'], ['state', 'state'], ['benchmark', 'benchmark'], ['folder', 'folder'], ...varying.map(key => [key, key])]} />
     </div>
     ${error && html`<${Waiting} error=${error} />`}
+    <${Troubles} of=${found.closed.map(one => `${one.path} can't be looked into: ${one.why}`)} />
     ${picked.length > 0 && html`<${SideBySide} rows=${picked} varying=${varying} scores=${scores} />`}
     ${rows.length === 0 ? html`<${Nothing} found=${found} query=${query} />` : html`
       <${List} label="Runs" count=${rows.length} height=${narrow ? 92 : 52} most="72vh" current=${current} move=${setCurrent}
@@ -66,7 +67,7 @@ function Roots({ roots }) {
 function Line({ row, axis, columns, chosen, choose }) {
   return html`
     <span class="box" role="cell"><input type="checkbox" checked=${chosen} aria-label=${`choose ${row.name}`} onClick=${event => event.stopPropagation()} onChange=${() => choose(row.id)} /></span>
-    <span class="name" role="cell"><a href=${toRow(row)} title=${row.name}><${Said} text=${row.name} most=${120} /></a>
+    <span class="name" role="cell"><a href=${toRow(row)} title=${seen(row.name)}><${Said} text=${row.name} most=${120} /></a>
       <span class="quiet">${row.kind === 'train' ? 'training' : row.kind}${row.trouble ? html`, <b class="down"><${Said} text=${row.trouble} most=${160} /></b>` : ''}</span></span>
     <span class="where" role="cell"><${State} state=${row.state} /></span>
     <span class="progress" role="cell">${row.step === null ? html`<span class="quiet">—</span>` : html`

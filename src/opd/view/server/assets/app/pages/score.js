@@ -6,7 +6,7 @@ import { api, useAsked, usePaged } from '../asking.js';
 import { useKeys } from '../keys.js';
 import { List } from '../list.js';
 import { useVersion } from '../live.js';
-import { Choice, Empty, Facts, Json, Pick, State, Tile, Title, Trouble, Waiting } from '../parts.js';
+import { Choice, Elsewhere, Empty, Facts, Json, Pick, State, Tile, Title, Troubles, Waiting } from '../parts.js';
 import { Strip } from '../strip.js';
 import { Said } from '../text.js';
 import { count, duration, interval, number, percent, plural, scored } from '../words.js';
@@ -22,11 +22,12 @@ export default function Score() {
   useKeys({ c: ['compare with another score', () => go(to('compare', null, { a: id }))] });
   if (!found) return html`<${Waiting} error=${error} what="Reading the score" />`;
   const { row, score } = found;
+  if (row.kind !== 'score') return html`<${Elsewhere} row=${row} kind="score" />`;
   return html`
     <${Title} over=${html`Score${row.run_id && html` of <a href=${to('run', row.run_id)}>a training run</a>${row.trained_steps !== null && ` after step ${count(row.trained_steps)}`}`}`} name=${row.name}>
       <p class="lead"><${State} state=${row.state} /> <${Said} text=${row.said} /></p>
     <//>
-    ${[row.trouble, ...found.trouble].filter(Boolean).slice(0, 5).map(one => html`<${Trouble}><${Said} text=${one} /><//>`)}
+    <${Troubles} of=${[row.trouble, ...found.trouble]} />
     <${Numbers} found=${found} />
     <${Verdicts} verdicts=${score?.verdicts ?? found.verdicts} />
     <p class="ways"><a href=${to('compare', null, { a: id })}>Compare with another score</a> <kbd>c</kbd></p>

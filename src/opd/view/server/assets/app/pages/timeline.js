@@ -13,8 +13,9 @@ export function Timeline({ tries, chosen, choose }) {
     <div class="timeline" role="list">
       ${tries.map(one => {
         const began = moment(one.began_utc);
-        const ended = one.ended_utc ? moment(one.ended_utc) : began;
-        const told = `${one.name}: ${one.outcome ?? one.liveness}, ${clock(one.began_utc)} to ${clock(one.ended_utc)} UTC, at work for ${duration(one.active_seconds)}`;
+        const ended = endOf(one);
+        const until = one.ended_utc ? `to ${clock(one.ended_utc)} UTC` : 'UTC on';
+        const told = `${one.name}: ${one.outcome ?? one.liveness}, ${clock(one.began_utc)} ${until}, at work for ${duration(one.active_seconds)}`;
         return html`
           <button type="button" role="listitem" class=${`try ${one.stage} ${tone(one)}`} aria-pressed=${one.name === chosen} title=${told} onClick=${() => choose(one.name)}>
             <span class="name"><${Said} text=${one.name} /></span>
@@ -31,12 +32,14 @@ export function Timeline({ tries, chosen, choose }) {
 }
 
 const moment = utc => (utc ? Date.parse(utc) / 1000 : null);
+/** Of what is being filled: how far it has come. */
+const endOf = one => (one.ended_utc ? moment(one.ended_utc) : one.began_utc ? moment(one.began_utc) + (one.active_seconds ?? 0) : null);
 const BAD = /fail|abort|lost|damaged|invalid|interrupted|error/;
 const tone = one => (one.liveness === 'damaged' || BAD.test(one.outcome ?? '') ? 'bad' : one.liveness === 'sealed' ? '' : 'open');
 
 /** `at(moment)` in percent, and the pauses that are folded. */
 function axisOf(tries) {
-  const busy = tries.filter(one => one.began_utc).map(one => [moment(one.began_utc), moment(one.ended_utc ?? one.began_utc)]).sort((one, other) => one[0] - other[0]);
+  const busy = tries.filter(one => one.began_utc).map(one => [moment(one.began_utc), endOf(one)]).sort((one, other) => one[0] - other[0]);
   const spans = [];
   for (const [began, ended] of busy) {
     const last = spans.at(-1);
