@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,24 @@ def test_here_a_call_that_failed_waits_for_the_others_and_has_one_more_try() -> 
         "once failed and is tried again: OSError: no once",
         "bad failed and is tried again: OSError: no bad",
     ]
+
+
+@pytest.mark.patient
+def test_a_program_that_works_on_a_case_ends_with_the_command_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "matrix.toml").write_text(SMALL.replace("steps=3", "steps=5000"))
+    words = ["cases", "run", str(tmp_path / "matrix.toml"), "--out", str(tmp_path / "out")]
+    command = subprocess.Popen([sys.executable, "-m", "opd", *words], stderr=subprocess.DEVNULL)
+    children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+    while not (tmp_path / "out/small__seed-0/run/recipe.json").is_file():
+        assert command.poll() is None, "it ended before it could be killed"
+        time.sleep(0.05)
+    (child,) = map(int, children.read_text().split())
+    command.kill()
+    command.wait()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{child}").exists():
+        assert time.monotonic() < deadline, "the training outlived it"
+        time.sleep(0.05)
 
 
 @pytest.mark.patient

@@ -69,7 +69,8 @@ def audit_anew(
 ) -> Receipt:
     """The receipt of another audit, whether one is due or not, and whether the attempt holds or not: it says so.
 
-    Raises `AnswerIsNo` for an attempt that was left in the middle of something.
+    Raises `AnswerIsNo` for an attempt that was left in the middle of something, and `AskedWrongly` where less can be
+    seen of it than the last audit saw.
     """
     _refuse_left(status(attempt))
     return audit(attempt, holder, judge=judge, say=say, cancelled=cancelled)
