@@ -221,7 +221,7 @@ def test_the_page_begins_with_the_score_and_its_error(report: ScoreReport, page:
 
 def test_a_name_that_nobody_gave_is_an_error_and_no_blank() -> None:
     with pytest.raises(UndefinedError, match="'script' is undefined"):
-        template("cases/cases.html.j2", script_sha256="", title="", lead="", standings=[], tasks=[])
+        template("cases/cases.html.j2", script_sha256="", title="", lead="", passed_over=None, standings=[], tasks=[])
 
 
 def test_the_page_asks_nothing_of_anyone(page: str) -> None:
