@@ -244,7 +244,8 @@ def test_an_identity_that_cannot_be_read_is_a_fault_and_all_else_is_read_again(w
     (whole.folder / "run.json").unlink()
     with pytest.raises(AnswerIsNo, match=r"is a damaged attempt: its run\.json is gone"):
         Attempt(whole.folder)
-    (whole.folder / "events.jsonl").unlink()
+    for name in ("events.jsonl", "task.lock.json"):  # by either it is an attempt still
+        (whole.folder / name).unlink()
     with pytest.raises(AskedWrongly, match="is no attempt"):
         Attempt(whole.folder)
 
