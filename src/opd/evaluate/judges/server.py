@@ -6,16 +6,14 @@ goes nowhere else.
 """
 
 import json
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import ModuleType
 from typing import Any
 
 from opd.evaluate.judges.exchange import Asked, JudgeModel, NoReply, Reply
 from opd.evaluate.judges.settings import ServerJudge
-from opd.records.errors import AskedWrongly
+from opd.records.servers import asked_pause, find_client, find_key
 
 _PASSING = frozenset({408, 409, 429})  # and 5xx: another try may find it gone
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -37,8 +35,8 @@ class ServerBackend:
     def __init__(self, settings: ServerJudge, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._settings = settings
         self._sleep = sleep
-        self._key = _key(settings.key_variable)
-        self._httpx = _library()
+        self._key = find_key(settings.key_variable, setting="key_variable", whose="the judge's")
+        self._httpx = find_client(needed_by="a judge at a server", extra="judge")
         self._client = self._httpx.Client(
             base_url=settings.url.rstrip("/") + "/",
             headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
@@ -94,7 +92,7 @@ class ServerBackend:
         except self._httpx.RequestError as error:
             raise _MayPass(f"{type(error).__name__}: {error}") from error
         if status in _PASSING or status >= 500:
-            raise _MayPass(_refused(status, body).reason, pause_seconds=_asked_pause(headers))
+            raise _MayPass(_refused(status, body).reason, pause_seconds=asked_pause(headers))
         return status, body
 
     def _without_key(self, result: Reply | NoReply) -> Reply | NoReply:
@@ -103,25 +101,6 @@ class ServerBackend:
         if self._key and self._key in text:
             return NoReply(reason="the server's answer holds the API key and was dropped")
         return result
-
-
-def _key(variable: str | None) -> str:
-    if variable is None:
-        return ""
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise AskedWrongly(
-            f"key_variable: the environment variable {variable} is not set; the judge's key goes there"
-        )
-    return key
-
-
-def _library() -> ModuleType:
-    try:
-        import httpx2
-    except ModuleNotFoundError:
-        raise AskedWrongly("a judge at a server needs httpx2: pip install 'opd[judge]'") from None
-    return httpx2
 
 
 def _in_time(chunks: Any, *, deadline: float) -> Any:
@@ -134,14 +113,6 @@ def _in_time(chunks: Any, *, deadline: float) -> Any:
         if size_bytes > _LARGEST_ANSWER_BYTES:
             raise _MayPass(f"the answer is longer than {_LARGEST_ANSWER_BYTES:,} bytes")
         yield chunk
-
-
-def _asked_pause(headers: Mapping[str, str]) -> float:
-    """Seconds that `Retry-After` asks for; 0 where it is absent or a date."""
-    try:
-        return max(0.0, float(headers.get("retry-after", "0")))
-    except ValueError:
-        return 0.0
 
 
 def _read(body: bytes) -> Reply | NoReply:

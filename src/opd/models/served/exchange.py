@@ -9,13 +9,12 @@ followed, so that the key goes nowhere else, and proxies of the environment are 
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Mapping
 from types import ModuleType
 from typing import Any, Self
 
 from opd.models.served.settings import ServedSettings
-from opd.records.errors import AskedWrongly
+from opd.records.servers import asked_pause, find_client, find_key
 
 TOO_MANY = 429
 _PASSING = frozenset({408, TOO_MANY})  # and 5xx
@@ -43,9 +42,9 @@ class Wire:
     """Connections to all servers, for as long as the block lasts: `async with Wire(settings) as wire`."""
 
     def __init__(self, settings: ServedSettings) -> None:
-        self._key = find_key(settings.key_variable)
+        self._key = servers_key(settings)
         self._timeout_seconds = settings.timeout_seconds
-        self._httpx = find_library()
+        self._httpx = client()
         self._client: Any = None
 
     async def __aenter__(self) -> Self:
@@ -84,7 +83,7 @@ class Wire:
             return body
         reason = f"status {status}: {self.shown(body)}"
         if status in _PASSING or status >= 500:
-            raise MayPass(reason, pause_seconds=_asked_pause(headers), busy=status == TOO_MANY)
+            raise MayPass(reason, pause_seconds=asked_pause(headers), busy=status == TOO_MANY)
         raise Refused(reason)
 
     def shown(self, body: bytes) -> str:
@@ -95,25 +94,15 @@ class Wire:
         return repr(text[:_SHOWN_CHARS])
 
 
-def find_key(variable: str | None) -> str:
-    """The API key, empty where none is sent. Raises `AskedWrongly` when its variable is not set."""
-    if variable is None:
-        return ""
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise AskedWrongly(
-            f"machine.served.key_variable: the environment variable {variable} is not set; it holds the servers' key"
-        )
-    return key
+def servers_key(settings: ServedSettings | None) -> str:
+    """The key that goes to the servers, empty where none does. Raises `AskedWrongly` when its variable is not set."""
+    variable = settings.key_variable if settings else None
+    return find_key(variable, setting="machine.served.key_variable", whose="the servers'")
 
 
-def find_library() -> ModuleType:
+def client() -> ModuleType:
     """The HTTP client. Raises `AskedWrongly` when it is not installed."""
-    try:
-        import httpx2
-    except ModuleNotFoundError:
-        raise AskedWrongly("a teacher behind a server needs httpx2: pip install 'opd[served]'") from None
-    return httpx2
+    return find_client(needed_by="a teacher behind a server", extra="served")
 
 
 async def _whole(chunks: AsyncIterator[bytes], *, largest_bytes: int) -> bytes:
@@ -123,11 +112,3 @@ async def _whole(chunks: AsyncIterator[bytes], *, largest_bytes: int) -> bytes:
         if len(body) > largest_bytes:
             raise MayPass(f"the answer is longer than {largest_bytes:,} bytes")
     return bytes(body)
-
-
-def _asked_pause(headers: Mapping[str, str]) -> float:
-    """Seconds that `Retry-After` asks for; 0 where it is absent or a date."""
-    try:
-        return max(0.0, float(headers.get("retry-after", "0")))
-    except ValueError:
-        return 0.0

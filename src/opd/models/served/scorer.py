@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from opd.models.served.exchange import MayPass, Refused, Wire, WrongReply, find_key, find_library
+from opd.models.served.exchange import MayPass, Refused, Wire, WrongReply, client, servers_key
 from opd.models.served.probe import Probe, reference_for
 from opd.models.served.proof import Needs, proven, scores, takes_longest
 from opd.models.served.replicas import Replica, Step
@@ -160,8 +160,8 @@ def check_served(settings: ServedSettings | None, *, temperature: float) -> None
 
 def check_here(settings: ServedSettings | None) -> None:
     """Nothing, when this machine has what asking takes: the library and the key; else `AskedWrongly`."""
-    find_library()
-    find_key(settings.key_variable if settings else None)
+    client()
+    servers_key(settings)
 
 
 def run_here(work: Coroutine[Any, Any, T]) -> T:
