@@ -14,7 +14,7 @@ import torch
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.models.plain import PlainScorer
-from opd.models.vllm.library import find_vllm, vllm_version
+from opd.models.vllm.installed import find_vllm, vllm_version
 from opd.models.vllm.memory import Size
 from opd.models.vllm.sampler import VllmSampler
 from opd.models.vllm.scorer import VllmScorer
@@ -31,21 +31,21 @@ SHORT, LONG = 32, 160  # new tokens; their difference is decode alone
 def with_vllm(model: LanguageModel, say: Say, *, prompts: MakePrompts, small: bool) -> None:
     """Its figures, or why there are none."""
     try:
-        library = find_vllm()
+        vllm = find_vllm()
         version = vllm_version()
     except AskedWrongly as error:
         say("vllm", skipped=str(error))
         return
     say("vllm", version=version)
     for name, compilation in (("graphs", GRAPHS), ("compiled", {})):
-        decode(model, library, say, prompts=prompts, name=name, compilation=compilation, small=small)
-    rollouts = sampler(model, say, prompts=prompts, library=library, small=small)
-    scorer(model, rollouts, say, library=library)
+        decode(model, vllm, say, prompts=prompts, name=name, compilation=compilation, small=small)
+    rollouts = sampler(model, say, prompts=prompts, vllm=vllm, small=small)
+    scorer(model, rollouts, say, vllm=vllm)
 
 
 def decode(
     model: LanguageModel,
-    library: Any,
+    vllm: Any,
     say: Say,
     *,
     prompts: MakePrompts,
@@ -56,15 +56,15 @@ def decode(
     """Milliseconds a token: the difference of two lengths, after both were run once."""
     shapes = ((4, 16),) if small else SHAPES
     size = Size(rows=max(rows for rows, _ in shapes), sequence_tokens=max(tokens for _, tokens in shapes) + LONG)
-    server = Server(model, size, compilation=compilation, library=library)
-    took, _ = timed(lambda: server.generate([[1, 2, 3]], [library.SamplingParams(max_tokens=1)]))
+    server = Server(model, size, compilation=compilation, vllm=vllm)
+    took, _ = timed(lambda: server.generate([[1, 2, 3]], [vllm.SamplingParams(max_tokens=1)]))
     say("vllm_start", path=name, seconds=round(took, 1))
     for rows, context in shapes:
         ids = [one.token_ids for one in prompts(rows, context, model.vocabulary)]
         for seeded in (False, True) if name == "graphs" else (False,):
             seconds = {}
             for tokens in (SHORT, LONG):
-                settings = [_settings(library, tokens, seed if seeded else None) for seed in range(rows)]
+                settings = [_settings(vllm, tokens, seed if seeded else None) for seed in range(rows)]
                 for _ in range(2):  # the first compiles and fills the prefix cache
                     seconds[tokens], _ = timed(lambda ids=ids, settings=settings: server.generate(ids, settings))
             milliseconds = 1e3 * (seconds[LONG] - seconds[SHORT]) / (LONG - SHORT)
@@ -80,7 +80,7 @@ def decode(
     server.close()
 
 
-def sampler(model: LanguageModel, say: Say, *, prompts: MakePrompts, library: Any, small: bool) -> list[Rollout]:
+def sampler(model: LanguageModel, say: Say, *, prompts: MakePrompts, vllm: Any, small: bool) -> list[Rollout]:
     """Rollouts as a run has them; how far their log-probabilities lie from transformers'; what an update costs."""
     count, context, limit = (2, 16, 8) if small else (64, 512, 1_024)
     served = VllmSampler(
@@ -88,7 +88,7 @@ def sampler(model: LanguageModel, say: Say, *, prompts: MakePrompts, library: An
         Sampling(limit_tokens=limit),
         prompt_tokens=context,
         largest_batch=256,
-        library=library,
+        vllm=vllm,
     )
     asked = prompts(count, context, model.vocabulary)
     served.sample(asked, seeds=[0, 1, 2, 3])
@@ -118,11 +118,11 @@ def sampler(model: LanguageModel, say: Say, *, prompts: MakePrompts, library: An
     return some
 
 
-def scorer(model: LanguageModel, rollouts: Sequence[Rollout], say: Say, *, library: Any) -> None:
+def scorer(model: LanguageModel, rollouts: Sequence[Rollout], say: Say, *, vllm: Any) -> None:
     """Scores of eight sequences of 3,500 tokens, or of what there is; how far from transformers' they lie."""
     repeated = [_lengthened(one, 3_500 if len(one.token_ids) > 100 else len(one.token_ids)) for one in rollouts]
     longest = max(len(one.prompt.token_ids) + len(one.token_ids) for one in repeated)
-    served = VllmScorer(model, sequence_tokens=longest, library=library)
+    served = VllmScorer(model, sequence_tokens=longest, vllm=vllm)
     served.score(repeated[:1])
     took, scored = timed(lambda: served.score(repeated))
     served.close()
@@ -147,9 +147,9 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, found
 
 
-def _settings(library: Any, tokens: int, seed: int | None) -> Any:
+def _settings(vllm: Any, tokens: int, seed: int | None) -> Any:
     asked = {} if seed is None else {"seed": seed, "logprobs": 0, "flat_logprobs": True}
-    return library.SamplingParams(temperature=1.0, max_tokens=tokens, ignore_eos=True, detokenize=False, **asked)
+    return vllm.SamplingParams(temperature=1.0, max_tokens=tokens, ignore_eos=True, detokenize=False, **asked)
 
 
 def _gap(gap: Sequence[float]) -> dict[str, float]:

@@ -15,6 +15,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from opd.models.load import LanguageModel, load_model
 from opd.models.packing import learn_packing
 from opd.records.rollouts import Prompt
+from opd.tasks.arith_tiny.tokenizer import make_tokenizer
 
 WIDE_VOCABULARY = 2_200  # 137.5 tiles of 16: an SM of the persistent kernel has one or two, the last is half padding
 
@@ -117,6 +118,37 @@ def make_wide() -> Callable[..., LanguageModel]:
             stop_ids=frozenset(),
             unpackable=learn_packing(module),
         )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def served_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`served_folder(rows=320)`: the folder of a random Qwen2 whose heads have 64 numbers, as vLLM takes them.
+
+    312 token ids; further rows are padding.
+    """
+
+    def make(*, rows: int) -> Path:
+        tokenizer = make_tokenizer()
+        config = Qwen2Config(
+            vocab_size=rows,
+            hidden_size=256,
+            intermediate_size=512,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=512,
+            initializer_range=0.1,
+            eos_token_id=tokenizer.eos_token_id,
+            tie_word_embeddings=True,
+        )
+        folder = tmp_path_factory.mktemp("served") / "model"
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            Qwen2ForCausalLM(config).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
 
     return make
 

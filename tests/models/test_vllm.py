@@ -63,7 +63,7 @@ def tied_or_not(either: Path) -> LanguageModel:
 
 def sampler(model: LanguageModel, **settings) -> VllmSampler:
     sampling = Sampling(**{"limit_tokens": 12} | settings.pop("sampling", {}))
-    return VllmSampler(model, sampling, **{"prompt_tokens": 20, "library": vllm_double} | settings)
+    return VllmSampler(model, sampling, **{"prompt_tokens": 20, "vllm": vllm_double} | settings)
 
 
 def scored_like_transformers(model: LanguageModel, rollouts: list[Rollout], *, temperature: float = 1.0) -> bool:
@@ -333,7 +333,7 @@ def answers(model) -> list[Rollout]:
 
 
 def scorer(model: LanguageModel, **settings) -> VllmScorer:
-    return VllmScorer(model, **{"sequence_tokens": 40, "library": vllm_double} | settings)
+    return VllmScorer(model, **{"sequence_tokens": 40, "vllm": vllm_double} | settings)
 
 
 @pytest.mark.parametrize("sleeps", [False, True])

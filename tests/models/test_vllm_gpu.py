@@ -24,31 +24,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Qwen2 whose heads have 64 numbers, with 8 padded rows."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    from opd.tasks.arith_tiny.tokenizer import make_tokenizer
-
-    tokenizer = make_tokenizer()
-    config = Qwen2Config(
-        vocab_size=320,
-        hidden_size=256,
-        intermediate_size=512,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        initializer_range=0.1,
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=True,
-    )
-    place = tmp_path_factory.mktemp("served") / "model"
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        Qwen2ForCausalLM(config).save_pretrained(place)
-    tokenizer.save_pretrained(place)
-    return place
+def folder(served_folder) -> Path:
+    """With 8 padded rows."""
+    return served_folder(rows=320)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from opd.models.interfaces import Sampler, Sampling
 from opd.models.load import LanguageModel
 from opd.models.plain import PlainSampler
 from opd.models.plain import misfit as plain_misfit
-from opd.models.vllm.library import vllm_version
+from opd.models.vllm.installed import vllm_version
 from opd.models.vllm.sampler import VllmSampler
 from opd.models.vllm.server import misfit as vllm_misfit
 from opd.records.errors import AskedWrongly

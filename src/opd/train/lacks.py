@@ -9,7 +9,7 @@ from opd.models.adapters import missing_library
 from opd.models.layers import missing_compiler
 from opd.models.machine import device_meant, memory_bytes
 from opd.models.served.scorer import check_here
-from opd.models.vllm.library import vllm_version
+from opd.models.vllm.installed import vllm_version
 from opd.records.errors import AskedWrongly
 from opd.train.data import check_data
 from opd.train.memory import GIB, Found, look, state_bytes, trained_parameters

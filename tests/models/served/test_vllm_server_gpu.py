@@ -9,7 +9,6 @@ from pathlib import Path
 
 import httpx2
 import pytest
-import torch
 from tests.models.served.conftest import SEQUENCE_TOKENS, rollouts_of
 
 from opd.models.load import load_model
@@ -28,31 +27,9 @@ START_SECONDS = 300.0
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Qwen2 whose heads have 64 numbers, without padded rows: the server would give them a share."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    from opd.tasks.arith_tiny.tokenizer import make_tokenizer
-
-    tokenizer = make_tokenizer()
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=256,
-        intermediate_size=512,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        initializer_range=0.1,
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=True,
-    )
-    place = tmp_path_factory.mktemp("served") / "model"
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        Qwen2ForCausalLM(config).save_pretrained(place)
-    tokenizer.save_pretrained(place)
-    return place
+def folder(served_folder) -> Path:
+    """Without padded rows: the server would give them a share."""
+    return served_folder(rows=312)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ ENDED = ("stop", "length")  # of vLLM's reasons for an end; the others are of re
 class VllmSampler:
     """A `Sampler` for prompts of at most `prompt_tokens` tokens, of which `largest_batch` rollouts run at once.
 
-    `sleeps`: between two calls vLLM's memory is free for the trainer. `library` is the module `vllm`. Raises
+    `sleeps`: between two calls vLLM's memory is free for the trainer. `vllm` is the module of that name. Raises
     `AskedWrongly` for a model or a distribution that vLLM can't sample as a rollout has to be.
     """
 
@@ -33,11 +33,11 @@ class VllmSampler:
         prompt_tokens: int,
         largest_batch: int = 256,
         sleeps: bool = False,
-        library: Any = None,
+        vllm: Any = None,
     ) -> None:
         check_sampling(sampling)
         size = Size(rows=largest_batch, sequence_tokens=prompt_tokens + sampling.limit_tokens)
-        self._server = Server(model, size, sleeps=sleeps, library=library)
+        self._server = Server(model, size, sleeps=sleeps, vllm=vllm)
         self._model = model
         self._sampling = sampling
         self._version = 0
@@ -69,7 +69,7 @@ class VllmSampler:
 
     def _settings(self, seed: int) -> Any:
         """As vLLM has them: every field that shapes the distribution is given, so that no default does."""
-        return self._server.library.SamplingParams(
+        return self._server.vllm.SamplingParams(
             temperature=self._sampling.temperature,
             top_p=1.0,
             top_k=0,

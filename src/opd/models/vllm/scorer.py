@@ -26,17 +26,17 @@ class VllmScorer:
         *,
         sequence_tokens: int,
         sleeps: bool = False,
-        library: Any = None,
+        vllm: Any = None,
     ) -> None:
         size = Size(rows=ROWS, sequence_tokens=sequence_tokens + 1, batch_tokens=BATCH_TOKENS)
-        self._server = Server(model, size, sleeps=sleeps, shares_prefixes=False, library=library)
+        self._server = Server(model, size, sleeps=sleeps, shares_prefixes=False, vllm=vllm)
 
     def score(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
         """Each rollout with the model's log-probability (nats) of its tokens; see `Scorer`."""
         if not rollouts:
             return []
         ids = [(*one.prompt.token_ids, *one.token_ids) for one in rollouts]
-        settings = [scoring_settings(self._server.library) for _ in ids]
+        settings = [scoring_settings(self._server.vllm) for _ in ids]
         try:
             outputs = self._server.generate(ids, settings)
         finally:

@@ -30,7 +30,7 @@ from opd.models.load import LanguageModel
 from opd.models.logprobs import token_logp
 from opd.models.randomness import randomness_kept
 from opd.models.sequences import pack
-from opd.models.vllm.library import find_vllm
+from opd.models.vllm.installed import find_vllm
 from opd.models.vllm.memory import BLOCK_TOKENS, Size, memory_arguments
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_json
@@ -47,8 +47,8 @@ class Server:
     """vLLM with the weights of `model`, started when it is first used.
 
     `sleeps`: `rest` gives its memory back. `shares_prefixes`: keys and values of a prompt are computed once for all
-    of its rollouts. `compilation` is vLLM's own setting. `library` is the module `vllm`. Raises `AskedWrongly` for a
-    model that is a misfit.
+    of its rollouts. `compilation` is vLLM's own setting. `vllm` is the module of that name.
+    Raises `AskedWrongly` for a model that is a misfit.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Server:
         sleeps: bool = False,
         shares_prefixes: bool = True,
         compilation: Mapping[str, Any] = GRAPHS,
-        library: Any = None,
+        vllm: Any = None,
     ) -> None:
         if reason := misfit(model.module):
             raise AskedWrongly(f"{model.path}: vLLM can't run this model here: {reason}")
-        self.library = find_vllm() if library is None else library
+        self.vllm = find_vllm() if vllm is None else vllm
         self.size = size
         self._model = model
         self._sleeps = sleeps
@@ -158,7 +158,7 @@ class Server:
             **memory_arguments(self._model.module, self.size),
         }
         try:
-            llm = self.library.LLM(str(folder), **arguments)
+            llm = self.vllm.LLM(str(folder), **arguments)
         except (ValueError, RuntimeError) as error:
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, torch.OutOfMemoryError):
@@ -174,7 +174,7 @@ class Server:
         if self._model.context_tokens <= CANARY_TOKENS or self.size.sequence_tokens <= CANARY_TOKENS:
             return
         ids = [(1 + 7_919 * place) % self._model.vocabulary for place in range(CANARY_TOKENS)]
-        found = prompt_logp(self._generated([ids], [scoring_settings(self.library)])[0], ids)
+        found = prompt_logp(self._generated([ids], [scoring_settings(self.vllm)])[0], ids)
         with torch.no_grad():
             expected = token_logp(self._model, pack([(ids[:1], ids[1:])], device=self._model.device)).tolist()
         if not all(map(math.isfinite, expected)):
@@ -234,9 +234,9 @@ def checkpoint_weights(model: LanguageModel) -> Iterator[tuple[str, torch.Tensor
         yield name, live[: model.vocabulary] if id(parameter) in padded else live
 
 
-def scoring_settings(library: Any) -> Any:
+def scoring_settings(vllm: Any) -> Any:
     """`SamplingParams` for the log-probabilities of what is given; the one token that is made is thrown away."""
-    return library.SamplingParams(
+    return vllm.SamplingParams(
         temperature=0.0, max_tokens=1, ignore_eos=True, prompt_logprobs=0, detokenize=False, flat_logprobs=True
     )
 

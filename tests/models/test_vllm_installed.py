@@ -10,7 +10,7 @@ from opd.models.interfaces import Sampling
 from opd.models.load import load_model
 from opd.models.samplers import choose_sampler
 from opd.models.vllm import server
-from opd.models.vllm.library import find_vllm, vllm_version
+from opd.models.vllm.installed import find_vllm, vllm_version
 from opd.models.vllm.sampler import VllmSampler
 from opd.records.errors import AskedWrongly
 
