@@ -12,6 +12,7 @@ import torch
 
 from opd.models.engine.sampler import EngineSampler
 from opd.models.exact.model import exact_model, misfit
+from opd.models.head import head_logp
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.models.logprobs import before_kept, token_logp
@@ -49,6 +50,14 @@ def test_an_exact_model_samples_from_the_whole_distribution_alone(student64):
     model = replace(student64, exact=True)
     with pytest.raises(AskedWrongly, match="exact sampling is from the whole distribution"):
         EngineSampler(model, Sampling(limit_tokens=4, top_p=0.9))
+
+
+def test_a_head_that_autograd_would_multiply_is_not_exact_and_says_so(student64):
+    """The update's own way, into a gradient of its own, is; without gradients there is nothing to refuse."""
+    model = replace(student64, exact=True)
+    hidden_NH = torch.zeros(2, student64.module.config.hidden_size, dtype=torch.float64)
+    with pytest.raises(ValueError, match="an exact head learns into a gradient_RH"):
+        head_logp(model, hidden_NH, torch.tensor([1, 2]))
 
 
 @pytest.mark.gpu

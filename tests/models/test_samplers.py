@@ -1,8 +1,13 @@
 """Which sampler is taken, and what is said of it."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
+import torch
 from torch import nn
 
+from opd.models import samplers
 from opd.models.engine.sampler import EngineSampler
 from opd.models.interfaces import Sampling
 from opd.models.load import load_model
@@ -28,3 +33,29 @@ def test_auto_is_the_plain_sampler_where_the_engine_does_not_fit_and_says_why(ra
     assert chosen.said == "plain: its head has a bias"
     with pytest.raises(AskedWrongly, match="the engine can't run this model: its head has a bias"):
         choose_sampler(model, SAMPLING, engine="engine", largest_batch=8)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exact", "differs"), [("float32", False, False), ("bfloat16", False, True), ("bfloat16", True, False)]
+)
+def test_a_sampler_differs_from_the_trainer_where_it_rounds_and_is_not_exact(
+    dtype, exact, differs, random_models, monkeypatch
+):
+    """What is said of an exact one: none can be had without the GPU that its kernel is made for."""
+    monkeypatch.setattr(samplers, "EngineSampler", lambda *_, **__: SimpleNamespace(said="engine"))
+    loaded = load_model(random_models / "student", dtype="float32", device="cpu")
+    model = replace(loaded, module=loaded.module.to(getattr(torch, dtype)), exact=exact)
+    assert choose_sampler(model, SAMPLING, engine="auto", largest_batch=8).differs is differs
+
+
+@pytest.mark.parametrize(
+    ("asked", "passed"), [("auto", None), ("engine", None), ("persistent", True), ("graphs", False)]
+)
+def test_a_path_of_the_engine_can_be_asked_for_by_name(asked, passed, random_models, monkeypatch):
+    asked_for = []
+    monkeypatch.setattr(
+        samplers, "EngineSampler", lambda *_, **how: asked_for.append(how["persistent"]) or SimpleNamespace(said="")
+    )
+    model = load_model(random_models / "student", dtype="float32", device="cpu")
+    choose_sampler(model, SAMPLING, engine=asked, largest_batch=8)
+    assert asked_for == [passed]

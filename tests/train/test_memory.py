@@ -32,6 +32,13 @@ from opd.train.recipe import ModelSettings
 from opd.train.update import OptimizerSettings, Updater
 
 REFERENCE = 1_777_088_000  # parameters of the reference student and teacher, head untied
+REFERENCE_SHAPE = Shape(
+    layers=28, hidden=1536, inner=8960, heads=12, kv_heads=2, head_size=128, rows=151_936, context_tokens=131_072
+)
+REFERENCE_MODEL = Found(folder=None, fault=None, parameters=REFERENCE, shape=REFERENCE_SHAPE)
+REFERENCE_LOAD = Load(
+    sequence_tokens=8_192, sequences=8, sampled_at_once=8, micro_batch_tokens=8_192, chunk_tokens=128
+)
 
 
 @pytest.mark.parametrize(
@@ -133,11 +140,7 @@ def test_a_layer_keeps_what_autograd_saves_of_it(
 
 def test_the_kv_cache_of_the_reference_is_28_672_bytes_a_token(make_recipe) -> None:
     """Objectives, section 7: 1.75 GiB for 8 × 8,192. The plain sampler's grows by copies: one layer more."""
-    shape = Shape(
-        layers=28, hidden=1536, inner=8960, heads=12, kv_heads=2, head_size=128, rows=151_936, context_tokens=131_072
-    )
-    load = Load(sequence_tokens=8_192, sequences=8, sampled_at_once=8, micro_batch_tokens=8_192, chunk_tokens=128)
-    known = Found(folder=None, fault=None, parameters=REFERENCE, shape=shape)
+    known, load = REFERENCE_MODEL, REFERENCE_LOAD
 
     def cache(engine: str, device: str, *, tokens: int = 8_192) -> tuple[int, str]:
         recipe = make_recipe("student.dtype=bfloat16", f"machine.engine={engine}")
@@ -149,16 +152,30 @@ def test_the_kv_cache_of_the_reference_is_28_672_bytes_a_token(make_recipe) -> N
     assert size == 1.75 * GIB
     assert cache("plain", "cuda") == cache("auto", "cpu") == (size * 29 // 28, "sample")
     assert cache("auto", "cuda") == (size, "always")
-    assert cache("auto", "cuda", tokens=8_192 - 63) == (size, "always")  # in whole pages of 64
+    assert cache("auto", "cuda", tokens=8_192 - 127) == (size, "always")  # in whole pages of 128
+
+
+def test_the_persistent_kernel_has_a_copy_of_the_weights_it_is_made_for(make_recipe) -> None:
+    """28 layers and a head of 9,496 tiles, cut for 132 SMs, of which 128 share the layers: on a GPU alone."""
+
+    def copied(*sets: str, device: str = "cuda", shape: Shape = REFERENCE_SHAPE) -> list[int]:
+        known = replace(REFERENCE_MODEL, shape=shape)
+        parts = memory_parts(make_recipe(*sets), REFERENCE_LOAD, device=device, student=known, teacher=known)
+        return [part.bytes for part in parts if part.name == "persistent kernel's weights"]
+
+    layer = 2 * 1_536 * (2_048 + 1_536 + 3 * 8_960)
+    expected = [132 * (28 * layer // 128 + 72 * 16 * 1_536 * 2)]
+    assert (
+        copied("student.dtype=bfloat16") == copied("student.dtype=bfloat16", "machine.engine=persistent") == expected
+    )
+    assert copied("student.dtype=bfloat16", "machine.engine=graphs") == []
+    assert copied("student.dtype=bfloat16", device="cpu") == copied("student.dtype=float32") == []
+    assert copied("student.dtype=bfloat16", shape=replace(REFERENCE_SHAPE, kv_heads=4)) == []
 
 
 def test_vllm_has_weights_and_caches_of_its_own(make_recipe) -> None:
     """Keys and values in blocks of 16 and one more: 8 × 8,192 tokens for the student, 8 × 8,193 for the teacher."""
-    shape = Shape(
-        layers=28, hidden=1536, inner=8960, heads=12, kv_heads=2, head_size=128, rows=151_936, context_tokens=131_072
-    )
-    load = Load(sequence_tokens=8_192, sequences=8, sampled_at_once=8, micro_batch_tokens=8_192, chunk_tokens=128)
-    known = Found(folder=None, fault=None, parameters=REFERENCE, shape=shape)
+    known, load = REFERENCE_MODEL, REFERENCE_LOAD
     dtypes = (f"{role}.dtype=bfloat16" for role in ("student", "teacher"))
     recipe = make_recipe(*dtypes, "machine.engine=vllm", "machine.scorer=vllm")
     parts = memory_parts(recipe, load, device="cuda", student=known, teacher=known)

@@ -101,9 +101,7 @@ class Screen:
         self._stream = Unbreakable(stream or sys.stderr)
         self.display = Display.NOTHING if quiet else _display(self._stream, given=stream is not None)
         self._draw = draw
-        self._live: Live | None = (
-            None  # rich draws a frame as soon as it has one: not before there is something to draw
-        )
+        self._live: Live | None = None  # made when entered, for rich draws as soon as there is one
         self._block = Block(draw) if self.display is Display.NOTEBOOK else None
 
     @property
