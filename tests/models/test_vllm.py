@@ -3,9 +3,11 @@
 import gc
 import random
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -280,6 +282,22 @@ def test_one_that_is_closed_does_not_end_another(model, answers) -> None:
     assert scored_like_transformers(model, served.sample(some_prompts(), seeds=[1]))
     served.close()
     assert all(one.closed for one in both)
+
+
+def test_after_the_last_the_next_one_captures_in_a_pool_of_its_own(model, monkeypatch) -> None:
+    """torch refuses a pool whose graphs are gone, and vLLM keeps one for the whole process."""
+
+    class Platform:
+        _global_graph_pool = (0, 1)
+
+    monkeypatch.setitem(sys.modules, "vllm.platforms", SimpleNamespace(current_platform=Platform()))
+    first, last = sampler(model), sampler(model)
+    for one in (first, last):
+        one.sample(some_prompts(), seeds=[0])
+    first.close()
+    assert Platform._global_graph_pool == (0, 1)
+    last.close()
+    assert Platform._global_graph_pool is None
 
 
 # --- what is refused ------------------------------------------------------------------------------------

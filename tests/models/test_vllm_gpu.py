@@ -117,3 +117,12 @@ def test_asleep_its_memory_is_free_and_awake_it_has_the_newest_weights(model) ->
             sampler.follow(version + 1)
     finally:
         sampler.close()
+
+
+def test_one_that_was_closed_starts_again_and_captures_its_graphs_anew(model) -> None:
+    sampler = VllmSampler(model, Sampling(limit_tokens=16), prompt_tokens=40, largest_batch=16)
+    found = []
+    for _ in range(2):
+        found.append([one.token_ids for one in sampler.sample(some_prompts(model), seeds=[5])])
+        sampler.close()
+    assert found[0] == found[1]

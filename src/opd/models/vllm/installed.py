@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -44,3 +45,9 @@ def find_vllm() -> Any:
         return importlib.import_module("vllm")
     except (ImportError, OSError) as error:  # a library of another torch or CUDA
         raise AskedWrongly(f"vllm {found} is installed and can't be imported: {error}") from error
+
+
+def forget_graph_pool() -> None:
+    """The next vLLM of this process captures its graphs in new memory: torch refuses a pool whose graphs are gone."""
+    if (platforms := sys.modules.get("vllm.platforms")) is not None:
+        type(platforms.current_platform)._global_graph_pool = None

@@ -51,7 +51,7 @@ class VllmScorer:
         self._server.close()
 
 
-def check_scoring(*, temperature: float, alternatives: int) -> None:
+def check_scoring(*, temperature: float, alternatives: int, section: str = "machine") -> None:
     """Nothing, when vLLM can score at this temperature, with no other tokens beside the sampled; else `AskedWrongly`.
 
     It gives log-probabilities of the softmax as it is, and can't scale it (faults E44).
@@ -59,11 +59,11 @@ def check_scoring(*, temperature: float, alternatives: int) -> None:
     if temperature != 1:
         raise AskedWrongly(
             f"temperature = {temperature} with a teacher in vLLM: its prompt_logprobs are those of temperature 1; "
-            'set rollouts.temperature = 1, or machine.scorer = "plain"'
+            f'set rollouts.temperature = 1, or {section}.scorer = "plain"'
         )
     if alternatives:
         raise AskedWrongly(
-            f'save.alternatives = {alternatives} with a teacher in vLLM: set it to 0, or machine.scorer = "plain"'
+            f'save.alternatives = {alternatives} with a teacher in vLLM: set it to 0, or {section}.scorer = "plain"'
         )
 
 

@@ -30,7 +30,7 @@ from opd.models.load import LanguageModel
 from opd.models.logprobs import token_logp
 from opd.models.randomness import randomness_kept
 from opd.models.sequences import pack
-from opd.models.vllm.installed import find_vllm
+from opd.models.vllm.installed import find_vllm, forget_graph_pool
 from opd.models.vllm.memory import BLOCK_TOKENS, Size, memory_arguments
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_json
@@ -201,6 +201,7 @@ def _stop(llm: Any, folder: Path) -> None:
             one.llm_engine.engine_core.shutdown()
         _running.clear()
         _ended.clear()
+        forget_graph_pool()
 
 
 def misfit(module: Any) -> str | None:
