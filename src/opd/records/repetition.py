@@ -18,8 +18,10 @@ def repetition_onset(token_ids: Sequence[int] | NDArray[np.int32]) -> int | None
     counts. The first round is not part of it: it was said once.
     """
     ids = np.asarray(token_ids)
+    before_last = ids[-1 - LONGEST_PERIOD : -1]
+    periods = len(before_last) - np.flatnonzero(before_last == ids[-1:])  # the last token rules out most of them
     onsets = []
-    for period in range(1, min(LONGEST_PERIOD, len(ids) - 1) + 1):
+    for period in periods.tolist():
         least = max(SHORTEST_LOOP, FEWEST_ROUNDS * period)
         if len(ids) < period + least or not np.array_equal(ids[-least:], ids[-least - period : len(ids) - period]):
             continue  # the end alone tells most responses, at any length

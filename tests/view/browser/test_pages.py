@@ -27,6 +27,8 @@ PAGES = {
     "attempt": ("/attempt/{attempts/made_up}", "attempts/made_up", ".timeline .try"),
 }
 
+DRAWING = "/assets/vendor/uplot.js"  # is a script, wanted once there are curves
+
 # What reaches beyond the window though nothing around it scrolls or cuts it, and every colour of text.
 MEASURE = """
 () => {
@@ -78,6 +80,19 @@ def test_a_page_shows_its_run_fits_its_window_and_can_be_read(window_at, ask, na
     assert (sum(paper) < 3 * 128) is (scheme == "dark")
     assert len(told["inks"]) >= 2
     assert [ink for ink in told["inks"] if contrast(rgb(ink), paper) < 4.5] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_told_of_every_module_before_one_of_them_wants_it(window, name):
+    template, _, sign = PAGES[name]
+    page = window.open(address(window, template))
+    expect(page.locator(sign).first).to_be_visible()
+    loaded, named = page.evaluate(
+        "() => [performance.getEntriesByType('resource').map(one => new URL(one.name).pathname),"
+        " [...document.querySelectorAll('link[rel=modulepreload]')].map(one => one.getAttribute('href'))]"
+    )
+    scripts = {one for one in loaded if one.endswith(".js") and one != DRAWING}
+    assert scripts == set(named)
 
 
 def test_a_page_that_overflows_and_one_that_cannot_be_read_would_be_noticed(window_at, ask):
@@ -148,6 +163,7 @@ def test_the_scores_of_a_run_are_curves_with_their_intervals_and_one_for_each_pr
         curves = page.locator("[data-curve=score]")
         expect(curves).to_have_count(1)
         expect(curves.locator(".reading")).to_contain_text("0.750step 40")
+        curves.scroll_into_view_if_needed()  # then it is drawn
         expect(curves.locator("canvas")).to_be_visible()
         found = page.evaluate(
             "async address => { const { scores } = await (await fetch(address)).json();"

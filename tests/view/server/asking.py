@@ -13,6 +13,7 @@ from typing import Any
 import uvicorn
 
 from opd.view.server.app import application
+from opd.view.server.index import Index
 from opd.view.server.programs import Programs
 from opd.view.server.serving import listening
 
@@ -69,7 +70,7 @@ def served(*roots: Path, programs: Programs | None = None, assets: Path | None =
     """A server over these folders, at work in a thread."""
     sockets = listening(0)
     more = {} if assets is None else {"assets": assets}
-    app = application(roots, token=TOKEN, cookie=COOKIE, programs=programs, **more)
+    app = application(Index(roots), token=TOKEN, cookie=COOKIE, programs=programs, **more)
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error", ws="none"))
     thread = Thread(target=server.run, args=(sockets,))
     thread.start()

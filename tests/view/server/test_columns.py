@@ -61,7 +61,7 @@ def test_a_spike_of_one_step_in_two_thousand_is_seen_in_ten_points(run):
 
 def test_a_name_is_that_of_its_section_and_its_own(metrics_of):
     line = metrics_of(3).resolved()
-    found = dict(numbers(line))
+    found = numbers(line)
     assert found["gap/mean"] == line["gap"]["mean"]
     assert found["seconds/update"] == line["seconds"]["update"]
     assert "reward" not in found  # null

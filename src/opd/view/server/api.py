@@ -4,6 +4,7 @@ Every endpoint is a plain function: the server runs each in a thread of its own,
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -13,16 +14,16 @@ from starlette.routing import Route
 from opd.records.scores import Verdict
 from opd.view.runs.folders import Kind
 from opd.view.server import rollouts, samples
-from opd.view.server.answers import Gone, answer
+from opd.view.server.answers import HANDLED, Gone, answer
 from opd.view.server.attempts import Attempts
 from opd.view.server.entries import Entry
 from opd.view.server.grades import Grades
 from opd.view.server.index import Index
-from opd.view.server.metrics import Metrics
 from opd.view.server.programs import Programs
 from opd.view.server.queries import flag, number, required, whole_number, word, words_of
 from opd.view.server.rows import Links, listing
 from opd.view.server.scores import Scores
+from opd.view.server.tables import table_steps
 from opd.view.server.texts import Texts
 from opd.view.server.training import Training
 
@@ -38,7 +39,7 @@ class Api:
     def __init__(self, index: Index, programs: Programs) -> None:
         texts = Texts()
         self._index = index
-        self._metrics = Metrics()
+        self._metrics = index.metrics
         self._samples = samples.Samples()
         self._rollouts = rollouts.Rollouts(texts, Grades(programs))
         self._training = Training(self._metrics, programs)
@@ -70,6 +71,19 @@ class Api:
             f"{run}/audit": lambda asked: self._attempts.audit(self._of(asked, Kind.ATTEMPT), required(asked, "try")),
         }
         return [Route(path, _answering(endpoint), methods=["GET"]) for path, endpoint in endpoints.items()]
+
+    def read_ahead(self, page: str, asked: Request) -> None:
+        """Reads what a page is about while its scripts are loaded; what can't be read is said when it asks."""
+        with suppress(*HANDLED):
+            if page == "run":
+                self._metrics.columns(self._of(asked, Kind.TRAIN).place)
+            elif page == "rollouts":
+                place = self._of(asked, Kind.TRAIN).place
+                self._rollouts.table(place, number(asked, "step", max(table_steps(place), default=0)))
+            elif page == "score":
+                self._samples.index(self._of(asked, Kind.SCORE).place)
+            else:
+                self._index.entries()
 
     def _runs(self, _: Request) -> Any:
         entries = self._index.entries()

@@ -1,6 +1,5 @@
 """The server as an ASGI application: who is answered, with what, and how it is packed."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -23,17 +22,16 @@ _PACKING = 4  # of 9: on loopback time counts, and half the bytes are gone by th
 
 
 def application(
-    roots: Sequence[Path],
+    index: Index,
     *,
     token: str,
     cookie: str = "opd-view",
     programs: Programs | None = None,
     assets: Path = ASSETS,
 ) -> ASGIApp:
-    """What answers for the runs below these folders to those who have the token."""
-    index = Index(roots)
+    """What answers for the runs of the index to those who have the token."""
     api = Api(index, programs or Programs())
-    routes = [*api.routes(), *Pages(index, assets).routes()]
+    routes = [*api.routes(), *Pages(index, assets, sent=api.read_ahead).routes()]
     inner = Starlette(routes=routes, exception_handlers={**dict.fromkeys(HANDLED, refused), HTTPException: _unknown})
     inner.router.redirect_slashes = False
     return Guard(

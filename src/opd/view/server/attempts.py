@@ -18,7 +18,7 @@ from opd.view.server.columns import Columns, bucketed, read_columns
 from opd.view.server.entries import Entry
 from opd.view.server.files import MOST_BYTES, object_or_none, page_of_lines, read_object, shortened
 from opd.view.server.index import Index
-from opd.view.server.lines import lines_from, object_in
+from opd.view.server.lines import lines_from, object_in, opened
 from opd.view.server.places import Place
 from opd.view.server.programs import WAITING, Programs, Said
 from opd.view.server.rows import Links, row
@@ -195,7 +195,7 @@ def _at_work(attempt: Place) -> dict[str, Ongoing]:
     """When each try began and how long it was at work, as the events and the lease have it."""
     heard = (object_or_none(attempt.at("lease.json")) or {}).get("heard")
     try:
-        with attempt.at("events.jsonl").open() as file:
+        with opened(attempt.at("events.jsonl")) as file:
             lines = [value for _, line in lines_from(file, 0) if (value := object_in(line)) is not None]
     except (Gone, Unreadable):
         return {}
@@ -247,7 +247,7 @@ def _head(attempt: Place) -> dict[str, Any]:
     """How many lines the log has, and the digest of the last, which `opd attempt verify --head` takes."""
     count, last = 0, b""
     try:
-        with attempt.at("events.jsonl").open() as file:
+        with opened(attempt.at("events.jsonl")) as file:
             for _, line in lines_from(file, 0):
                 count, last = count + 1, line or b""
     except (Gone, Unreadable):

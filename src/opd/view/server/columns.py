@@ -5,14 +5,14 @@ every width, and a curve of few lines is those lines.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opd.view.server.lines import Mark, beginning, lines_from, mark_at, object_in
+from opd.view.server.lines import Mark, beginning, lines_from, mark_at, object_in, opened
 from opd.view.server.places import Place, stamp_of
 
 MOST_NAMES = 400  # columns; a file of a stranger may hold any
@@ -44,7 +44,7 @@ def read_columns(
 
     `key` gives a row's place; None for a line that is no row. Of several rows with one key the last counts.
     """
-    with place.open() as file:
+    with opened(place) as file:
         stamp = stamp_of(file)
         start = beginning(file, None if before is None else before.mark)
         known = before if start else None
@@ -57,23 +57,23 @@ def read_columns(
             if value is None or where is None:
                 passed_over += bool(line is None or line.strip())
                 continue
-            rows.append((where, dict(numbers(value))))
+            rows.append((where, numbers(value)))
         mark = mark_at(file, end, stamp)
     return _together(known, rows, passed_over=passed_over, mark=mark)
 
 
-def numbers(values: Mapping[str, Any], *, prefix: str = "", left: int = _DEEPEST) -> Iterator[tuple[str, float]]:
+def numbers(values: Mapping[str, Any], *, prefix: str = "", left: int = _DEEPEST) -> dict[str, float]:
     """Each number by its name, of a section with the section's before it: `seconds/update`."""
+    found: dict[str, float] = {}
     for name, value in values.items():
-        if isinstance(value, bool):
-            yield f"{prefix}{name}", float(value)
-        elif isinstance(value, int | float):
-            yield f"{prefix}{name}", _finite(value)
-        elif isinstance(value, Mapping) and left > 1:
-            yield from numbers(value, prefix=f"{prefix}{name}/", left=left - 1)
-        elif isinstance(value, list) and left > 1:
-            of_each = {str(place): one for place, one in enumerate(value)}
-            yield from numbers(of_each, prefix=f"{prefix}{name}/", left=left - 1)
+        if isinstance(value, float):
+            found[f"{prefix}{name}"] = value
+        elif isinstance(value, int):  # yes and no as well
+            found[f"{prefix}{name}"] = _nearest(value)
+        elif left > 1 and isinstance(value, dict | list):
+            inside = value if isinstance(value, dict) else {str(place): one for place, one in enumerate(value)}
+            found |= numbers(inside, prefix=f"{prefix}{name}/", left=left - 1)
+    return found
 
 
 def bucketed(columns: Columns, names: Sequence[str], *, most: int) -> dict[str, Any]:
@@ -112,10 +112,10 @@ def _undefined_null(column: Floats) -> list[float | None]:
     return [one if math.isfinite(one) else None for one in column.tolist()]
 
 
-def _finite(value: float) -> float:
-    """The number, or NaN for one that is none: infinite, or an integer that no float holds."""
+def _nearest(value: int) -> float:
+    """The number as a float; NaN for one that no float holds."""
     try:
-        return float(value) if math.isfinite(value) else math.nan
+        return float(value)
     except OverflowError:
         return math.nan
 
@@ -131,7 +131,7 @@ def _together(
     values = {}
     for name in list(names)[:MOST_NAMES]:
         before = known.values[name] if known and name in known.values else np.full(old, np.nan)
-        values[name] = np.concatenate([before, np.array([row.get(name, math.nan) for _, row in rows], dtype=float)])[
-            kept
-        ]
+        since = np.array([row.get(name, math.nan) for _, row in rows], dtype=float)
+        since[np.isinf(since)] = np.nan
+        values[name] = np.concatenate([before, since])[kept]
     return Columns(keys=keys[kept], values=values, passed_over=passed_over, mark=mark)

@@ -11,6 +11,7 @@ from opd.records.errors import OpdError
 from opd.records.files import PARTIAL
 from opd.view.runs.folders import STAGES, Folder, Kind, State, read_object
 from opd.view.runs.summaries import Summary, checkpoint_digests, name_of, summary
+from opd.view.server.metrics import Metrics
 from opd.view.server.places import Place
 
 _FILES: Mapping[Kind, tuple[str, ...]] = {
@@ -52,19 +53,38 @@ def signature(folder: Folder) -> tuple[object, ...]:
     return tuple(_stamp(path) for path in _looked_at(folder))
 
 
-def read_entry(folder: Folder, *, id_: str, place: Place, root: int, parent: str | None, signature_: object) -> Entry:
+def read_entry(
+    folder: Folder,
+    *,
+    id_: str,
+    place: Place,
+    root: int,
+    parent: str | None,
+    signature_: object,
+    metrics: Metrics,
+) -> Entry:
     """The run as its files have it now; damage is said in its summary, and raises nothing."""
     link = next((path.name for path in _looked_at(folder) if path.is_symlink()), None)
     if link is not None:  # it could lead anywhere
         line, facts = _damaged(folder, f"{link} is a link, and links are not followed"), {}
     else:
         try:
-            line, facts = summary(folder), _facts(folder)
+            line, facts = _summary(folder, place, metrics), _facts(folder)
         except RecursionError:
             line, facts = _damaged(folder, "a file of it has sections in sections without end"), {}
         if line.state is State.DAMAGED and line.trouble is None:
             line = replace(line, trouble="what says what it is, or how it ended, can't be read")
     return Entry(id=id_, place=place, root=root, parent=parent, signature=signature_, summary=line, facts=facts)
+
+
+def _summary(folder: Folder, place: Place, metrics: Metrics) -> Summary:
+    """A run that has not ended was at work for as long as its steps took; of a log that grew only that is read."""
+    line = summary(folder, counts_seconds=False)
+    if folder.kind is not Kind.TRAIN or line.seconds is not None:
+        return line
+    with suppress(OpdError, OSError):
+        return replace(line, seconds=metrics.seconds(place))
+    return line
 
 
 def _damaged(folder: Folder, trouble: str) -> Summary:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opd.view.server.answers import Gone, Unreadable
-from opd.view.server.lines import lines_from, object_in
+from opd.view.server.lines import lines_from, object_in, opened
 from opd.view.server.places import Place
 
 MOST_BYTES = 64 << 20  # of a JSON file: a receipt of 100,000 files has 30 MiB
@@ -37,7 +37,7 @@ def last_lines(place: Place, *, most: int) -> list[dict[str, Any]]:
     """The last objects of a file of lines; none where there is no such file."""
     kept: deque[dict[str, Any]] = deque(maxlen=most)
     try:
-        with place.open() as file:
+        with opened(place) as file:
             kept.extend(value for _, line in lines_from(file, 0) if (value := object_in(line)) is not None)
     except (Gone, Unreadable):
         return []
@@ -49,7 +49,7 @@ def page_of_lines(place: Place, *, offset: int, limit: int) -> dict[str, Any]:
     rows: list[dict[str, Any] | None] = []
     total = 0
     try:
-        with place.open() as file:
+        with opened(place) as file:
             for total, (_, line) in enumerate(lines_from(file, 0), start=1):
                 if offset < total <= offset + limit:
                     rows.append(shortened(object_in(line)))

@@ -20,6 +20,7 @@ from threading import RLock
 from opd.view.runs.folders import Closed, Folder, Kind, State, find, state_of
 from opd.view.server.answers import Gone
 from opd.view.server.entries import Entry, read_entry, signature
+from opd.view.server.metrics import Metrics
 from opd.view.server.places import Place
 
 _LEAST_SECONDS = 1.0  # between two looks
@@ -54,6 +55,7 @@ class Index:
     def __init__(self, roots: Sequence[Path], *, clock: Callable[[], float] = time.monotonic) -> None:
         self.roots = tuple(dict.fromkeys(root.resolve() for root in roots))
         self.version = 0
+        self.metrics = Metrics()
         self.closed: tuple[Closed, ...] = ()  # folders that the last look could not look into
         self._clock = clock
         self._next = -1.0
@@ -143,7 +145,9 @@ class Index:
                 return known
             if state_of(folder) is known.summary.state:
                 return known
-        return read_entry(folder, id_=id_, place=place, root=root, parent=parent, signature_=now)
+        return read_entry(
+            folder, id_=id_, place=place, root=root, parent=parent, signature_=now, metrics=self.metrics
+        )
 
     def _placed(self, path: Path) -> tuple[Place, int]:
         number, root = next((number, root) for number, root in enumerate(self.roots) if path.is_relative_to(root))

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from opd.view.server.places import Stamp, stamp_of
+from opd.view.server.places import Place, Stamp, stamp_of
 
 LONGEST_LINE = 64 << 20  # bytes; a response of a million tokens is 4 MiB
+_BUFFER = 1 << 18  # bytes; a line that is longer than its buffer is put together from pieces
 _TAIL = 256  # bytes before the end of what was read, by which it is known again
 
 
@@ -21,6 +22,11 @@ class Mark:
     stamp: Stamp
     end: int  # bytes; the start of a line
     tail: bytes  # just before it
+
+
+def opened(place: Place) -> BinaryIO:
+    """The file, to be read from line to line; raises as `Place.open` does."""
+    return place.open(buffering=_BUFFER)
 
 
 def beginning(file: BinaryIO, before: Mark | None) -> int:

@@ -1,7 +1,10 @@
 """The metrics of a training run, as columns by step; see `docs/a-step.md` for what each of them is."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from opd.view.server.answers import Unreadable
 from opd.view.server.columns import Columns, bucketed, read_columns
@@ -26,6 +29,12 @@ class Metrics:
         if stamp is None:
             return None
         return self._shelf.get(place, stamp, lambda before: read_columns(place, before, key=_step))
+
+    def seconds(self, run: Place) -> float | None:
+        """What all steps took; None before the first has ended."""
+        columns = self.columns(run)
+        taken = None if columns is None else columns.values.get("seconds/total")
+        return None if taken is None else math.fsum(taken[~np.isnan(taken)])
 
     def page(self, run: Place, *, names: Sequence[str], after: int, points: int) -> dict[str, Any]:
         """The steps after one, in at most so many buckets; all names where none is given.

@@ -1,9 +1,11 @@
 """The front-end's files, and the reports of attempts, each under the policy that it needs."""
 
 import mimetypes
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -11,6 +13,7 @@ from starlette.routing import Route
 from opd.view.server.answers import Gone, Unreadable, refusal
 from opd.view.server.attempts import folder_of, is_sealed
 from opd.view.server.index import Index
+from opd.view.server.modules import modules_of
 from opd.view.server.places import Place
 
 PAGES = ("runs", "run", "rollouts", "score", "compare", "attempt")
@@ -29,6 +32,7 @@ REPORT_POLICY = "; ".join(
 )
 """Of a report: text and pictures. It was made from an explorer's words."""
 
+_MODULES = b"<!-- modules -->"
 _MOST_BYTES = 256 << 20
 _TYPES = {  # those that matter, whatever the machine's own table says
     ".css": "text/css",
@@ -46,15 +50,20 @@ _TYPES = {  # those that matter, whatever the machine's own table says
 
 
 class Pages:
-    """Everything that is asked for as a file."""
+    """Everything that is asked for as a file.
 
-    def __init__(self, index: Index, assets: Path) -> None:
+    Those of this package are read where requests come in: that takes less time than to wake a thread for it.
+    """
+
+    def __init__(self, index: Index, assets: Path, *, sent: Callable[[str, Request], None]) -> None:
+        """`sent` is told of each page, by its name, once that is on its way."""
         self._index = index
+        self._sent = sent
         self._assets = Place(root=assets.resolve(), inside=PurePosixPath())
 
     def routes(self) -> list[Route]:
         """Address by address."""
-        pages = [path for name in PAGES for path in (f"/{name}", f"/{name}/{{rest:path}}")]
+        pages = [path for name in PAGES for path in (f"/{name}", f"/{name}/{{id:path}}")]
         return [
             *(Route(path, self._page, methods=["GET"]) for path in ("/", *pages)),
             Route("/assets/{name:path}", self._asset, methods=["GET"]),
@@ -62,19 +71,24 @@ class Pages:
             Route("/reports/{id}/{name:path}", self._report, methods=["GET"]),
         ]
 
-    def _page(self, request: Request) -> Response:
+    async def _page(self, request: Request) -> Response:
         place = self._assets.at("index.html")
         if place.stamp() is None:
             return PlainTextResponse("the pages are not part of this install; the API is, under /api/runs\n", 404)
-        return _file(request, place)
+        page = request.url.path.split("/")[1] or PAGES[0]
+        modules = (f'<link rel="modulepreload" href="{one}">' for one in modules_of(page, self._assets))
+        data = place.read(most=_MOST_BYTES).replace(_MODULES, "\n".join(modules).encode())
+        answered = _answer(request, data, media_type="text/html")
+        answered.background = BackgroundTask(self._sent, page, request)
+        return answered
 
-    def _asset(self, request: Request) -> Response:
+    async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
         if any(part.startswith(".") for part in name.split("/")):
             raise Gone(f"there is no asset {name[:60]!a}")
         return _file(request, self._assets.at(name))
 
-    def _icon(self, request: Request) -> Response:
+    async def _icon(self, request: Request) -> Response:
         place = self._assets.at("favicon.ico")
         return _file(request, place) if place.stamp() else Response(status_code=204)
 
@@ -93,14 +107,17 @@ class Pages:
 
 
 def _file(request: Request, place: Place) -> Response:
-    """The file with its digest as a tag: it is sent again only when it is another."""
     if not place.inside.parts:
         raise Unreadable("this is a folder; name a file in it")
-    data = place.read(most=_MOST_BYTES)
+    ending = place.inside.suffix.lower()
+    kind = _TYPES.get(ending) or mimetypes.guess_type(place.inside.name)[0] or "application/octet-stream"
+    return _answer(request, place.read(most=_MOST_BYTES), media_type=kind)
+
+
+def _answer(request: Request, data: bytes, *, media_type: str) -> Response:
+    """The bytes with their digest as a tag: they are sent again only when they are others."""
     tag = f'"{sha256(data).hexdigest()[:32]}"'
     headers = {"etag": tag, "cache-control": "no-cache"}
     if tag in {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}:
         return Response(status_code=304, headers=headers)
-    ending = place.inside.suffix.lower()
-    kind = _TYPES.get(ending) or mimetypes.guess_type(place.inside.name)[0] or "application/octet-stream"
-    return Response(data, media_type=kind, headers=headers)
+    return Response(data, media_type=media_type, headers=headers)

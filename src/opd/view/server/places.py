@@ -56,14 +56,14 @@ class Place:
             raise Gone(f"{'/'.join(names)!a} is no name of a file")
         return Place(root=self.root, inside=self.inside.joinpath(*names))
 
-    def open(self) -> BinaryIO:
+    def open(self, *, buffering: int = -1) -> BinaryIO:
         """The file, for reading. Raises `Gone` where none is, and `Unreadable` for a link and all that is no file."""
         with ExitStack() as stack:
             descriptor = self._descend(stack)
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise Unreadable(f"{self.path} is no file")
-            return os.fdopen(os.dup(descriptor), "rb")
+            return os.fdopen(os.dup(descriptor), "rb", buffering)
 
     def read(self, *, most: int) -> bytes:
         """All of the file; raises `Unreadable` for one of more than so many bytes."""

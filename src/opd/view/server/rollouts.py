@@ -50,7 +50,7 @@ class Rollouts:
         self, run: Place, step: int, *, offset: int, limit: int, filters: Sequence[str], sort: str, graded: bool
     ) -> dict[str, Any]:
         """Some of a step's rollouts: those that pass, in this order, from one on."""
-        table = self._table(run, step)
+        table = self.table(run, step)
         verdicts, missing = (None, None)
         if graded or {"right", "wrong", "ungraded"} & set(filters):
             verdicts, missing = self._grades.of(run, step, table, self._texts)
@@ -75,7 +75,7 @@ class Rollouts:
 
     def one(self, run: Place, step: int, index: int, *, begin: int, count: int) -> dict[str, Any]:
         """A rollout's tokens from one place on; its worst tokens are those of all of it."""
-        table = self._table(run, step)
+        table = self.table(run, step)
         if not 0 <= index < len(table.facts):
             raise Gone(f"step {step} has rollouts 0 to {len(table.facts) - 1}, and no {index}")
         facts, span = table.facts[index], table.span(index)
@@ -103,6 +103,16 @@ class Rollouts:
             "text_missing": missing,
         }
 
+    def table(self, run: Place, step: int) -> Table:
+        """A step's table, read once. Raises `Gone` where none is kept, and `Unreadable` for one that is closed."""
+        place = table_place(run, step)
+        stamp = place.stamp()
+        if stamp is None and (why := place.why_closed()):
+            raise Unreadable(why)
+        if stamp is None:
+            raise Gone(f"no rollouts of step {step} are kept in {run.at(FOLDER).path}")
+        return self._shelf.get(place, stamp, lambda _: read_table(place))
+
     def _alternatives(self, run: Place, table: Table, places: slice) -> dict[str, Any] | None:
         """The teacher's likeliest tokens at these places: ids and nats, place after place, and the texts by id."""
         if table.others is None:
@@ -114,15 +124,6 @@ class Rollouts:
             "logp": _nats(logp_NK.ravel()),
             "texts": self._texts.words(run, np.unique(ids_NK).tolist()),
         }
-
-    def _table(self, run: Place, step: int) -> Table:
-        place = table_place(run, step)
-        stamp = place.stamp()
-        if stamp is None and (why := place.why_closed()):
-            raise Unreadable(why)
-        if stamp is None:
-            raise Gone(f"no rollouts of step {step} are kept in {run.at(FOLDER).path}")
-        return self._shelf.get(place, stamp, lambda _: read_table(place))
 
 
 def _row(table: Table, index: int, verdict: Mapping[str, Any] | None) -> dict[str, Any]:

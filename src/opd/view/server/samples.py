@@ -2,18 +2,19 @@
 
 A file of 2,000 responses of 12,000 tokens has 80 MB, nearly all of it responses. The index is made without reading
 them: what stands before and behind the response of a line is parsed as a line of its own. Two quotes with a blank
-between them can't stand inside of a JSON string, where each has a backslash before it; so `", "tokens": ` after the
-beginning of the response is its end. A line that is written otherwise is parsed as a whole.
+between them can't stand inside of a JSON string, where each has a backslash before it; so the last `", "tokens": `
+is no part of the response. Were it one of a record behind it, the rest would close a bracket that nothing opened. A
+line that is written otherwise is parsed as a whole.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from opd.view.server.answers import Gone, Unreadable
 from opd.view.server.files import shortened
-from opd.view.server.lines import Mark, beginning, lines_from, mark_at, object_in
+from opd.view.server.lines import Mark, beginning, lines_from, mark_at, object_in, opened
 from opd.view.server.places import Place, stamp_of
 from opd.view.server.shelf import Shelf
 
@@ -126,12 +127,12 @@ class Samples:
             "matching": len(passing),
             "offset": offset,
             "verdicts": dict(Counter(line.verdict for line in lines)),
-            "rows": [_row(number, self._value(score, number)) for number in passing[offset : offset + limit]],
+            "rows": [_row(number, value) for number, value in self._values(score, passing[offset : offset + limit])],
         }
 
     def one(self, score: Place, number: int, *, begin: int, count: int) -> dict[str, Any]:
         """A sample with so many characters of its response."""
-        value = self._value(score, number)
+        ((_, value),) = self._values(score, [number])
         response = str(value.pop("response", ""))
         return {
             "line": number,
@@ -141,28 +142,34 @@ class Samples:
             "characters": len(response),
         }
 
-    def _value(self, score: Place, number: int) -> dict[str, Any]:
+    def _values(self, score: Place, numbers: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each of these lines in full."""
         found = self.index(score)
-        if found is None or not 0 <= number < len(found.lines):
-            raise Gone(f"there is no sample {number}; the folder has {len(found.lines) if found else 0}")
-        line = found.lines[number]
+        lines = found.lines if found else ()
+        if not numbers:  # nor need there be a file
+            return
         with score.at(FILE).open() as file:
-            file.seek(line.at)
-            value = _whole(file.read(line.length))
-        if value is None or value.get("question") != line.question:
-            raise Unreadable(f"sample {number} is not what it was: the file was written anew; load the page again")
-        return value
+            for number in numbers:
+                if not 0 <= number < len(lines):
+                    raise Gone(f"there is no sample {number}; the folder has {len(lines)}")
+                file.seek(lines[number].at)
+                value = _whole(file.read(lines[number].length))
+                if value is None or value.get("question") != lines[number].question:
+                    raise Unreadable(
+                        f"sample {number} is not what it was: the file was written anew; load the page again"
+                    )
+                yield number, value
 
 
 def _indexed(place: Place, before: Index | None) -> Index:
-    with place.open() as file:
+    with opened(place) as file:
         stamp = stamp_of(file)
         start = beginning(file, None if before is None else before.mark)
         lines = list(before.lines) if before and start else []
         damaged, end = (before.damaged if before and start else 0), start
         for at, text in lines_from(file, start):
             end = at + len(text) if text is not None else file.tell()
-            if text is not None and not text.strip():
+            if text is not None and text.isspace():
                 continue
             line = None if text is None else _line(text, at)
             if line is None:
@@ -210,7 +217,7 @@ def _whole(text: bytes) -> dict[str, Any] | None:
 def _response(text: bytes) -> tuple[int, int]:
     """Where the text of the response begins and ends in a line; nowhere in one that is written in another way."""
     begin = text.find(_BEGINS)
-    end = text.find(_ENDS, begin + len(_BEGINS)) if begin >= 0 else -1
+    end = text.rfind(_ENDS, begin + len(_BEGINS)) if begin >= 0 else -1
     return (begin + len(_BEGINS), end) if end >= 0 else (0, 0)
 
 

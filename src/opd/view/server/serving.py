@@ -19,6 +19,7 @@ from opd.view.server.programs import Programs
 _ENDS_WITHIN_SECONDS = 1
 _BACKLOG = 128
 _TOKEN_BYTES = 16
+_TURN_SECONDS = 0.0005  # of a thread that reads a long log, before it lets one go on that sends a small file
 
 
 def serve(
@@ -44,9 +45,13 @@ def serve(
         import uvicorn  # takes most of a second, while the browser starts and its request waits at the socket
 
         from opd.view.server.app import application
+        from opd.view.server.index import Index
 
+        sys.setswitchinterval(_TURN_SECONDS)
+        index = Index(roots)
+        Thread(target=index.entries, daemon=True).start()  # the first page will ask for them
         # a cookie is of a host and not of a port: two servers would take each other's
-        app = application(roots, token=token, cookie=f"opd-view-{port}", programs=programs)
+        app = application(index, token=token, cookie=f"opd-view-{port}", programs=programs)
         config = uvicorn.Config(
             app,
             access_log=False,  # addresses hold what is looked at

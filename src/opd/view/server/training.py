@@ -14,7 +14,7 @@ from opd.view.runs.summaries import Summary
 from opd.view.server.columns import Columns
 from opd.view.server.entries import Entry
 from opd.view.server.files import last_lines, object_or_none, shortened
-from opd.view.server.lines import lines_from, object_in
+from opd.view.server.lines import lines_from, object_in, opened
 from opd.view.server.metrics import FILE, Metrics
 from opd.view.server.places import Place
 from opd.view.server.programs import WAITING, Programs, Said
@@ -107,7 +107,7 @@ class Training:
 def _warned(place: Place) -> Warned:
     count = 0
     newest: deque[dict[str, Any]] = deque(maxlen=_SHOWN)
-    with place.open() as file:
+    with opened(place) as file:
         for _, line in lines_from(file, 0):
             if line is None or b'"warnings": [' not in line or b'"warnings": []' in line:
                 continue

@@ -1,6 +1,6 @@
 // What the server is asked, and what becomes of the answer.
 
-import { useEffect, useRef, useState } from '/assets/vendor/htm-preact.js';
+import { useLayoutEffect, useRef, useState } from '/assets/vendor/htm-preact.js';
 
 /** The answer as JSON; an error is the server's sentence, or what kept it from saying one. */
 export async function ask(path, { signal } = {}) {
@@ -28,7 +28,7 @@ export function api(path, query = {}) {
  */
 export function useAsked(path, version = 0) {
   const [held, setHeld] = useState({ path: null, value: null, error: null });
-  useEffect(() => {
+  useLayoutEffect(() => { // before the picture: the way is as long as drawing it
     if (path === null) return undefined;
     const leaving = new AbortController();
     ask(path, { signal: leaving.signal }).then(
@@ -59,7 +59,7 @@ export function usePaged(key, address, { size = 100, rows = answer => answer.row
       error => { mine.held.delete(page); mine.error = error; redraw(n => n + 1); },
     );
   };
-  useEffect(() => { fetchPage(0); }, [key]);
+  useLayoutEffect(() => { fetchPage(0); }, [key]);
   return {
     answer: mine.first,
     error: mine.error,

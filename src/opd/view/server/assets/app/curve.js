@@ -4,11 +4,15 @@
 import { html, useEffect, useRef, useState } from '/assets/vendor/htm-preact.js';
 import { classic } from './classic.js';
 import { useMedia } from './list.js';
+import { useSeen } from './parts.js';
 import { small } from './words.js';
 
 const ROUNDING = 1e-9; // of a value: less is no difference
 
 export const TONES = ['--one', '--two', '--three', '--four', '--five', '--six'];
+
+/** What draws; asked for before there is something to draw, it is there by then. */
+export const drawing = () => classic('/assets/vendor/uplot.js', 'uPlot');
 
 /** Each point drawn toward those before it; `weight` of 0 changes nothing. Its beginning is not drawn to zero. */
 export function smoothed(values, weight) {
@@ -27,7 +31,8 @@ export function smoothed(values, weight) {
  * `pick(x)` is told where somebody clicked.
  */
 export function Curve({ x, lines, weight = 0, stacked = false, at = 'step', say = small, height = 150, sync = 'steps', pick = null, label }) {
-  const box = useRef(null);
+  const [near, setNear] = useState(false);
+  const box = useSeen(() => setNear(true));
   const plot = useRef(null);
   const newest = useRef(null);
   const [cursor, setCursor] = useState(null);
@@ -36,9 +41,10 @@ export function Curve({ x, lines, weight = 0, stacked = false, at = 'step', say 
   newest.current = { x, lines, pick };
 
   useEffect(() => {
+    if (!near) return undefined;
     let gone = false;
     let sizes = null;
-    classic('/assets/vendor/uplot.js', 'uPlot').then(uPlot => {
+    drawing().then(uPlot => {
       if (gone) return;
       plot.current = new uPlot(options(uPlot, { lines, weight, stacked, at, say, height, sync, width: box.current.clientWidth || 320, setCursor, newest }),
         tableOf(x, lines, weight, stacked), box.current);
@@ -51,7 +57,7 @@ export function Curve({ x, lines, weight = 0, stacked = false, at = 'step', say 
       plot.current?.destroy();
       plot.current = null;
     };
-  }, [dark, stacked, height, lines.map(one => one.name).join('\n'), weight > 0]);
+  }, [near, dark, stacked, height, lines.map(one => one.name).join('\n'), weight > 0]);
   useEffect(() => { plot.current?.setData(tableOf(x, lines, weight, stacked)); }, [x, lines, weight]);
 
   const pointed = cursor !== null && cursor < x.length ? cursor : null;

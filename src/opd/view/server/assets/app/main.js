@@ -14,6 +14,7 @@ const PAGES = {
   compare: () => import('./pages/compare.js'),
   attempt: () => import('./pages/attempt.js'),
 };
+const made = new Map(); // what each page that was loaded is made by
 
 function App() {
   const [place, setPlace] = useState(here);
@@ -45,17 +46,24 @@ function App() {
     <//>`;
 }
 
+async function load(page) {
+  const module = PAGES[page];
+  if (!module) return { error: new Error(`There is no page ${page}; there are: ${Object.keys(PAGES).join(', ')}.`) };
+  try {
+    made.set(page, { content: (await module()).default });
+    return made.get(page);
+  } catch (error) {
+    return { error };
+  }
+}
+
 function Page({ page }) {
-  const [made, setMade] = useState(null);
+  const [found, setFound] = useState(made.get(page));
   const [fault] = useErrorBoundary(error => console.error(error));
-  useEffect(() => {
-    const load = PAGES[page];
-    if (!load) setMade({ error: new Error(`There is no page ${page}; there are: ${Object.keys(PAGES).join(', ')}.`) });
-    else load().then(module => setMade({ content: module.default }), error => setMade({ error }));
-  }, [page]);
+  useEffect(() => { if (!found) load(page).then(setFound); }, []);
   if (fault) return html`<${Waiting} error=${new Error(`This page has a fault: ${fault.message}. Load it again; the files are as they were.`)} />`;
-  if (!made) return null;
-  return made.error ? html`<${Waiting} error=${made.error} />` : html`<${made.content} />`;
+  if (!found) return null;
+  return found.error ? html`<${Waiting} error=${found.error} />` : html`<${found.content} />`;
 }
 
 function Pulse() {
@@ -77,5 +85,6 @@ function Help({ close }) {
 
 followLinks();
 listen();
-follow();
+await load(here().page); // it came with this module
 render(html`<${App} />`, document.getElementById('app'));
+follow();

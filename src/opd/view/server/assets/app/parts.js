@@ -1,9 +1,11 @@
 // Small things that several pages are made of.
 
-import { html, useEffect, useRef } from '/assets/vendor/htm-preact.js';
+import { html, useEffect, useLayoutEffect, useRef } from '/assets/vendor/htm-preact.js';
 import { toRow } from './address.js';
 import { Said, seen } from './text.js';
 import { interval, number, scored } from './words.js';
+
+const NEAR = 300; // pixels from the window: what is about to be seen
 
 const STATES = {
   running: 'running', finished: 'finished', interrupted: 'interrupted', failed: 'failed', left: 'left',
@@ -119,13 +121,15 @@ function Written({ value }) {
   return html`<pre><${Said} text=${text} most=${40000} /></pre>`;
 }
 
-/** Runs the function when the node comes near the window, once. */
+/** Runs the function when the node comes near the window, once; at once where it is there. */
 export function useSeen(seen) {
   const node = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
+    const { top, bottom } = node.current.getBoundingClientRect();
+    if (top < innerHeight + NEAR && bottom > -NEAR) { seen(); return undefined; }
     const watching = new IntersectionObserver(found => {
       if (found.some(one => one.isIntersecting)) { watching.disconnect(); seen(); }
-    }, { rootMargin: '300px' });
+    }, { rootMargin: `${NEAR}px` });
     watching.observe(node.current);
     return () => watching.disconnect();
   }, []);

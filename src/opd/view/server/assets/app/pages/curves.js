@@ -1,9 +1,11 @@
 // The curves of a training run, in the order in which one asks: does it learn, how does it write, is it sound, what
 // does it cost.
 
-import { html, useMemo } from '/assets/vendor/htm-preact.js';
+import { html, useMemo, useState } from '/assets/vendor/htm-preact.js';
 import { change, useHere } from '../address.js';
+import { api, useAsked } from '../asking.js';
 import { Curve } from '../curve.js';
+import { Waiting } from '../parts.js';
 import { bytes, duration, percent, small } from '../words.js';
 
 const GROUPS = [
@@ -33,16 +35,19 @@ const GROUPS = [
   ]],
 ];
 const PARTS = [['sample', '--one'], ['score', '--two'], ['update', '--three'], ['save', '--four']];
+/** What every run page draws. */
+export const DRAWN = [...GROUPS.flatMap(([, list]) => list.map(([name]) => name)), ...[...PARTS, ['total']].map(([part]) => `seconds/${part}`)];
+export const POINTS = 500; // of a curve: more than a picture has pixels for
+const OPEN = 4;            // curves more than these that are shown without being asked for
 const COUNTED = new Set(['rollouts', 'rows_seen']); // say nothing as a curve
 const WEIGHTS = [0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99];
 
-export function Curves({ metrics, pick }) {
+export function Curves({ metrics, id, version, pick }) {
   const { query } = useHere();
   const place = Math.min(WEIGHTS.length - 1, Math.max(0, Number(query.smooth) || 0));
   const weight = WEIGHTS[place];
   const x = metrics.buckets.until;
-  const named = new Set(GROUPS.flatMap(([, list]) => list.map(([name]) => name)));
-  const more = metrics.names.filter(name => !named.has(name) && !name.startsWith('seconds/') && !COUNTED.has(name));
+  const more = metrics.names.filter(name => !DRAWN.includes(name) && !name.startsWith('seconds/') && !COUNTED.has(name));
   const each = metrics.buckets.rows.length ? Math.max(...metrics.buckets.rows) : 0;
   if (!x.length) return html`<h2>Curves</h2><p class="quiet">No step has ended yet; the first one appears here by itself.</p>`;
   const group = (name, list) => {
@@ -63,8 +68,16 @@ export function Curves({ metrics, pick }) {
     </div>
     <p class="quiet">${each > 1 ? `A point stands for up to ${each} steps, and the band reaches from the least of them to the greatest. ` : 'A point is a step. '}${weight > 0 && 'The thin line is as measured, the strong one smoothed. '}Click a step to see its rollouts.${metrics.passed_over > 0 && html` <b class="down">${metrics.passed_over} damaged lines of metrics.jsonl were passed over.</b>`}</p>
     ${GROUPS.map(([name, list]) => group(name, list))}
-    ${more.length > 0 && html`<details class="more" open=${more.length <= 4}><summary>More that the run wrote down (${more.length})</summary>
-      <div class="curves">${more.map(name => html`<${One} key=${name} name=${name} said=${name} unit="" say=${small} x=${x} series=${metrics.series[name]} weight=${weight} pick=${pick} />`)}</div></details>`}`;
+    ${more.length > 0 && html`<${More} id=${id} names=${more} version=${version} weight=${weight} pick=${pick} />`}`;
+}
+
+function More({ id, names, version, weight, pick }) {
+  const [open, setOpen] = useState(names.length <= OPEN);
+  const { value: metrics, error } = useAsked(open ? api(`runs/${id}/metrics`, { points: POINTS, names: names.join(',') }) : null, version);
+  return html`
+    <details class="more" open=${open} onToggle=${event => setOpen(event.target.open)}><summary>More that the run wrote down (${names.length})</summary>
+      ${open && (metrics ? html`<div class="curves">${names.map(name => html`<${One} key=${name} name=${name} said=${name} unit="" say=${small} x=${metrics.buckets.until} series=${metrics.series[name]} weight=${weight} pick=${pick} />`)}</div>`
+        : html`<${Waiting} error=${error} what="Reading them" />`)}</details>`;
 }
 
 function One({ name, said, unit, say, x, series, weight, pick }) {

@@ -1,6 +1,6 @@
 // A training run: where it stands, its curves, its checkpoints with their scores, and its recipe.
 
-import { html, useMemo, useState } from '/assets/vendor/htm-preact.js';
+import { html, useEffect, useMemo, useState } from '/assets/vendor/htm-preact.js';
 import { change, go, to, useHere } from '../address.js';
 import { api, useAsked } from '../asking.js';
 import { useKeys } from '../keys.js';
@@ -8,18 +8,17 @@ import { useVersion } from '../live.js';
 import { Elsewhere, Facts, Json, Share, State, Tile, Title, Trouble, Troubles, Waiting, Whisker, reach } from '../parts.js';
 import { Said } from '../text.js';
 import { bytes, count, duration, interval, number, plural, scored, small } from '../words.js';
-import { Curve } from '../curve.js';
-import { Curves } from './curves.js';
+import { Curve, drawing } from '../curve.js';
+import { Curves, DRAWN, POINTS } from './curves.js';
 import { Plan } from './plan.js';
 import { Recipe } from './recipe.js';
-
-const POINTS = 500; // of a curve: more than a picture has pixels for
 
 export default function Run() {
   const { id, query } = useHere();
   const version = useVersion(id);
   const { value: run, error } = useAsked(api(`runs/${id}`), version);
-  const { value: metrics, error: unread } = useAsked(api(`runs/${id}/metrics`, { points: POINTS }), version);
+  const { value: metrics, error: unread } = useAsked(api(`runs/${id}/metrics`, { points: POINTS, names: DRAWN.join(',') }), version);
+  useEffect(() => { drawing().catch(() => null); }, []); // a curve says it, if there is none to draw it
   useKeys({ o: ['its rollouts', () => go(to('rollouts', id))] });
   if (!run) return html`<${Waiting} error=${error} what="Reading the run" />`;
   const { row, rollouts } = run;
@@ -39,7 +38,7 @@ export default function Run() {
     </p>
     ${run.warnings.count > 0 && html`<${Warnings} warnings=${run.warnings} />`}
     <section>
-      ${metrics ? html`<${Curves} metrics=${metrics} pick=${step => rollouts.tables > 0 && go(to('rollouts', id, { step: Math.round(step) }))} />`
+      ${metrics ? html`<${Curves} metrics=${metrics} id=${id} version=${version} pick=${step => rollouts.tables > 0 && go(to('rollouts', id, { step: Math.round(step) }))} />`
         : html`<${Waiting} error=${unread} what="Reading its metrics" />`}
     </section>
     <${Scores} scores=${run.scores} />
