@@ -107,5 +107,5 @@ def test_a_rehearsal_is_made_when_asked_for_and_said(recipe: Path, tmp_path: Pat
         assert run(["train", str(recipe), "--out", str(tmp_path / name), *flags]) == 0
         said[name] = capsys.readouterr()
     lines = {name: one.out + one.err for name, one in said.items()}
-    assert "rehearsal: 2 steps of 4 tokens a rollout, the second in " in lines["rehearsed"]
+    assert "rehearsal: 2 steps of 4 tokens a rollout, the last in " in lines["rehearsed"]
     assert "rehearsal: " not in lines["plain"] + lines["not"]

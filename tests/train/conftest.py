@@ -75,6 +75,38 @@ def make_recipe(recipe_text: str, tmp_path: Path) -> MakeRecipe:
 
 
 @pytest.fixture
+def make_routed(random_models: Path, untied_model: Path, tmp_path: Path) -> MakeRecipe:
+    """`make_routed("budget.steps=7")`: the like of it with two teachers, of which each row names one.
+
+    Rows 0, 3 and 6 have the teacher "code", of another architecture; the others "math".
+    """
+    named = [
+        {"problem": f"Compute {n}+{n}.", "answer": str(2 * n), "of": "math" if n % 3 else "code"} for n in range(7)
+    ]
+    (tmp_path / "routed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in named), encoding="utf-8")
+    path = tmp_path / "routed.toml"
+    path.write_text(
+        f"""
+        student.model = "{random_models}/student"
+        teachers.math.model = "{random_models}/teacher"
+        teachers.code.model = "{untied_model}"
+        data = {{ path = "{tmp_path}/routed.jsonl", teacher_field = "of" }}
+        rollouts = {{ prompts_per_step = 3, per_prompt = 2, limit_tokens = 8 }}
+        objective.name = "k1_policy_gradient"
+        optimizer.lr = 1e-3
+        budget.steps = 3
+        machine.device = "cpu"
+        """,
+        encoding="utf-8",
+    )
+
+    def make(*sets: str) -> Recipe:
+        return read(Recipe, path, sets=sets)
+
+    return make
+
+
+@pytest.fixture
 def make_scored() -> MakeScored:
     """`make_scored([2, 6, 8])`: rollouts of so many tokens after prompts of other lengths, scores and all.
 

@@ -4,6 +4,7 @@ are easily overlooked. None of it stops a run; what must not be is refused where
 
 import difflib
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from opd.train.objective import TokenObjective
 from opd.train.order import PromptOrder
 from opd.train.recipe import Parts, Recipe
 from opd.train.rehearsal import Rehearsal
+from opd.train.teachers import TeacherName, role
 
 BOX = "\\boxed"
 DIFFERENT_LINES = 6  # of two templates that are shown
@@ -32,18 +34,23 @@ def all_notes(
     prompts: Sequence[Prompt],
     repetition: Repetition | None,
     left_out: LeftOut,
-    tokenizers: tuple[Any, Any] | None,
+    student: Any,
+    teachers: Mapping[TeacherName, Any],
     evaluations: Evaluations,
 ) -> list[str]:
     """All that can be said without a rehearsal: `opd plan` and `opd train` say the same.
 
-    `tokenizers` are the student's and the teacher's. What is not known before models are there is empty or None.
+    `student` is its tokenizer, `teachers` are theirs. What is not known before models are there is empty or None.
     """
-    said = [*notes(recipe, rows=rows), *left_out_notes(left_out), *prompt_notes(prompts)]
+    said = [*notes(recipe, rows=rows), *teaching_notes(prompts), *left_out_notes(left_out), *prompt_notes(prompts)]
     if recipe.data.repeats == "allow" or repetition is None or not repetition.accidental:  # else it is refused
         said += repetition_notes(repetition)
     said += evaluation_notes(recipe, evaluations)
-    return said + (template_notes(*tokenizers) if tokenizers else [])
+    if student is not None:
+        for name, teacher in teachers.items():
+            own = recipe.all_teachers[name].chat_template == "own"
+            said += template_notes(student, teacher, name=name, own=own)
+    return said
 
 
 def notes_of(recipe: Recipe, parts: Parts, *, evaluations: Evaluations) -> list[str]:
@@ -54,19 +61,27 @@ def notes_of(recipe: Recipe, parts: Parts, *, evaluations: Evaluations) -> list[
         prompts=parts.prompts,
         repetition=parts.repetition,
         left_out=parts.left_out,
-        tokenizers=(parts.student.tokenizer, parts.teacher.tokenizer),
+        student=parts.student.tokenizer,
+        teachers={name: one.tokenizer for name, one in parts.teachers.items()},
         evaluations=evaluations,
     )
-    return said + packing_notes(parts.student, parts.teacher)
+    return said + packing_notes(parts.student, parts.teachers)
 
 
-def packing_notes(student: LanguageModel, teacher: LanguageModel) -> list[str]:
-    """Which of the two can't take sequences end to end, and why: its padding is computed too."""
+def packing_notes(student: LanguageModel, teachers: Mapping[TeacherName, LanguageModel]) -> list[str]:
+    """Which of them can't take sequences end to end, and why: its padding is computed too."""
     return [
-        f"the {role} is computed over padded rectangles: {model.unpackable}"
-        for role, model in (("student", student), ("teacher", teacher))
+        f"the {who} is computed over padded rectangles: {model.unpackable}"
+        for who, model in {"student": student, **{role(name): one for name, one in teachers.items()}}.items()
         if model.unpackable is not None
     ]
+
+
+def teaching_notes(prompts: Sequence[Prompt]) -> list[str]:
+    """How many rows each of several teachers has."""
+    rows = Counter(prompt.teacher for prompt in prompts if prompt.teacher is not None)
+    each = ", ".join(f"{name} {count:,}" for name, count in sorted(rows.items()))
+    return [f"rows of each teacher: {each}"] if each else []
 
 
 def notes(recipe: Recipe, *, rows: int | None) -> list[str]:
@@ -130,8 +145,11 @@ def evaluation_notes(recipe: Recipe, evaluations: Evaluations) -> list[str]:
     return [note]
 
 
-def template_notes(student: Any, teacher: Any) -> list[str]:
-    """The chat templates of the two tokenizers differ, and where (faults E35); only the student's is used."""
+def template_notes(student: Any, teacher: Any, *, name: TeacherName = None, own: bool = False) -> list[str]:
+    """The chat templates of the two tokenizers differ, and where (faults E35).
+
+    Only the student's is used, or with `own` that teacher's own as well.
+    """
     ours, theirs = (str(tokenizer.chat_template or "") for tokenizer in (student, teacher))
     if ours == theirs:
         return []
@@ -139,7 +157,8 @@ def template_notes(student: Any, teacher: Any) -> list[str]:
     changed = [line for line in lines[2:] if not line.startswith("@@")]
     more = f"\n    … and {len(changed) - DIFFERENT_LINES} more" if len(changed) > DIFFERENT_LINES else ""
     shown = "".join(f"\n    {line}" for line in changed[:DIFFERENT_LINES])
-    said = "the chat templates of student (+) and teacher (-) differ; the teacher scores prompts in the student's:"
+    who, whose = role(name), "its own" if own else "the student's"
+    said = f"the chat templates of student (+) and {who} (-) differ; the {who} scores prompts in {whose}:"
     return [f"{said}{shown}{more}"]
 
 
@@ -166,9 +185,9 @@ def rehearsal_notes(recipe: Recipe, rehearsal: Rehearsal, *, steps: int, rows: i
             f"save.every = {recipe.save.every} steps take {between:,.0f} s of max_wall_seconds = {limit:,.0f}: "
             "nothing is saved before the end; lower save.every"
         )
-    if ending := ending_note(rehearsal.eos_teacher_logp):
-        said.append(ending)
-    return said
+    ends: list[tuple[TeacherName, float | None]] = [*rehearsal.eos_teachers_logp.items()]
+    ends = ends or [(None, rehearsal.eos_teacher_logp)]
+    return said + [note for name, logp in ends if (note := ending_note(logp, teacher=name))]
 
 
 def _coverage(recipe: Recipe, rows: int) -> str:
