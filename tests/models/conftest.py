@@ -4,20 +4,43 @@ A test that changes weights loads its own. Shapes: V ids, H = V, since a bigram'
 """
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
+from opd.models.engine.persistent.cut import CUTS
+from opd.models.exact.order import Order
 from opd.models.load import LanguageModel, load_model
 from opd.models.packing import learn_packing
 from opd.records.rollouts import Prompt
 from opd.tasks.arith_tiny.tokenizer import make_tokenizer
 
 WIDE_VOCABULARY = 2_200  # 137.5 tiles of 16: an SM of the persistent kernel has one or two, the last is half padding
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 32.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8_192,
+}
+WIDE_KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "Qwen2": (Qwen2ForCausalLM, Qwen2Config, {}),
+    "Qwen3": (Qwen3ForCausalLM, Qwen3Config, {}),
+    "Llama": (LlamaForCausalLM, LlamaConfig, {"rope_parameters": LLAMA3 | {"rope_theta": 500_000.0}}),
+}
 
 
 @pytest.fixture(scope="session")
@@ -84,32 +107,46 @@ def bigram() -> Callable[..., LanguageModel]:
 
 
 @pytest.fixture(scope="session")
+def some_order() -> Order:
+    """Of the sums of an exact model of which nothing is computed."""
+    return Order(**dict.fromkeys(field.name for field in fields(Order)))
+
+
+@pytest.fixture(scope="session")
 def make_wide() -> Callable[..., LanguageModel]:
-    """`make_wide(layers=2)`: some layers of the 1.5B shape on a GPU, random, with outliers as trained models have."""
+    """`make_wide(layers=2)`: some layers of the 1.5B shape on a GPU, random, with outliers as trained models have.
+
+    `like` names another shape that the persistent kernel is made for.
+    """
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device, and torch sees none")
 
-    def make(*, layers: int = 2) -> LanguageModel:
+    def make(*, layers: int = 2, like: str = "Qwen2 1.5B") -> LanguageModel:
         torch.manual_seed(0)
-        config = Qwen2Config(
+        cut, (architecture, configuration, own) = CUTS[like], WIDE_KINDS[like.partition(" ")[0]]
+        if cut.normed:
+            own = own | {"head_dim": cut.head}
+        config = configuration(
             vocab_size=2_304,
-            hidden_size=1_536,
-            intermediate_size=8_960,
+            hidden_size=cut.hidden,
+            intermediate_size=cut.inner,
             num_hidden_layers=layers,
-            num_attention_heads=12,
-            num_key_value_heads=2,
+            num_attention_heads=cut.heads,
+            num_key_value_heads=cut.key_heads,
             max_position_embeddings=16_384,
             tie_word_embeddings=False,
             initializer_range=0.03,
+            **own,
         )
-        module = Qwen2ForCausalLM(config).eval()
+        with torch.device("cuda"):
+            module = architecture(config).eval()
         with torch.no_grad():
             for name, parameter in module.named_parameters():
                 if parameter.dim() == 1:
                     parameter.add_(0.1 * torch.randn_like(parameter))
                 if name.endswith(("o_proj.weight", "down_proj.weight")):
-                    parameter[[7, 700]] *= 20.0  # two features of the residual stream are far larger than the others
-        module = module.to(torch.bfloat16).cuda()
+                    parameter[[7, 300]] *= 20.0  # two features of the residual stream are far larger than the others
+        module = module.to(torch.bfloat16)
         return LanguageModel(
             module=module,
             tokenizer=None,

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from opd.models.head import backward_in_chunks, head_logp
 from opd.models.load import LanguageModel, load_model
+from opd.train.lacks import look_at_teachers
 from opd.train.memory import (
     GIB,
     Found,
@@ -145,7 +146,7 @@ def test_the_kv_cache_of_the_reference_is_28_672_bytes_a_token(make_recipe) -> N
     def cache(engine: str, device: str, *, tokens: int = 8_192) -> tuple[int, str]:
         recipe = make_recipe("student.dtype=bfloat16", f"machine.engine={engine}")
         asked = replace(load, sequence_tokens=tokens)
-        parts = memory_parts(recipe, asked, device=device, student=known, teacher=known)
+        parts = memory_parts(recipe, asked, device=device, student=known, teachers={None: known})
         return next((part.bytes, part.phase) for part in parts if part.name == "KV cache")
 
     size = 28_672 * 8 * 8_192
@@ -160,7 +161,7 @@ def test_the_persistent_kernel_has_a_copy_of_the_weights_it_is_made_for(make_rec
 
     def copied(*sets: str, device: str = "cuda", shape: Shape = REFERENCE_SHAPE) -> list[int]:
         known = replace(REFERENCE_MODEL, shape=shape)
-        parts = memory_parts(make_recipe(*sets), REFERENCE_LOAD, device=device, student=known, teacher=known)
+        parts = memory_parts(make_recipe(*sets), REFERENCE_LOAD, device=device, student=known, teachers={None: known})
         return [part.bytes for part in parts if part.name == "persistent kernel's weights"]
 
     layer = 2 * 1_536 * (2_048 + 1_536 + 3 * 8_960)
@@ -171,6 +172,9 @@ def test_the_persistent_kernel_has_a_copy_of_the_weights_it_is_made_for(make_rec
     assert copied("student.dtype=bfloat16", "machine.engine=graphs") == []
     assert copied("student.dtype=bfloat16", device="cpu") == copied("student.dtype=float32") == []
     assert copied("student.dtype=bfloat16", shape=replace(REFERENCE_SHAPE, kv_heads=4)) == []
+    qwen3 = replace(REFERENCE_SHAPE, hidden=2_048, inner=6_144, heads=16, kv_heads=8)
+    layer = 2 * 2_048 * (4_096 + 2_048 + 3 * 6_144)
+    assert copied("student.dtype=bfloat16", shape=qwen3) == [132 * (28 * layer // 128 + 72 * 16 * 2_048 * 2)]
 
 
 def test_vllm_has_weights_and_caches_of_its_own(make_recipe) -> None:
@@ -178,7 +182,7 @@ def test_vllm_has_weights_and_caches_of_its_own(make_recipe) -> None:
     known, load = REFERENCE_MODEL, REFERENCE_LOAD
     dtypes = (f"{role}.dtype=bfloat16" for role in ("student", "teacher"))
     recipe = make_recipe(*dtypes, "machine.engine=vllm", "machine.scorer=vllm")
-    parts = memory_parts(recipe, load, device="cuda", student=known, teacher=known)
+    parts = memory_parts(recipe, load, device="cuda", student=known, teachers={None: known})
     caches = [(part.bytes, part.phase) for part in parts if part.name == "vLLM's KV cache"]
     sizes = (8 * 512 + 1) * 16 * 28_672, (8 * 513 + 1) * 16 * 28_672
     assert caches == [(size, "always") for size in sizes]
@@ -188,7 +192,7 @@ def test_vllm_has_weights_and_caches_of_its_own(make_recipe) -> None:
     assert weights == [(name, 2 * REFERENCE) for name in ("student's weights", "teacher's weights", "vLLM's weights")]
     assert not {"KV cache", "logits of a position", "forward pass of a micro-batch"} & {part.name for part in parts}
     asleep = recipe.changed(["machine.vllm_sleeps=true", "machine.scorer=plain"])
-    parts = memory_parts(asleep, load, device="cuda", student=known, teacher=known)
+    parts = memory_parts(asleep, load, device="cuda", student=known, teachers={None: known})
     assert {part.phase for part in parts if part.name.startswith("vLLM")} == {"sample"}
 
 
@@ -214,7 +218,9 @@ def test_a_divergence_holds_more_of_a_chunk_than_an_objective_of_tokens(make_rec
     def chunk(objective: str) -> int:
         recipe = make_recipe(f"objective.name={objective}")
         load = load_of(recipe, prompt_tokens=10)
-        parts = memory_parts(recipe, load, device="cpu", student=look(recipe.student), teacher=look(recipe.teacher))
+        parts = memory_parts(
+            recipe, load, device="cpu", student=look(recipe.student), teachers=look_at_teachers(recipe)
+        )
         return next(part.bytes for part in parts if (part.name, part.phase) == ("logits of a chunk", "update"))
 
     assert chunk("k2") == 3 * 4 * 72 * 320
@@ -266,7 +272,7 @@ def test_the_head_is_planned_as_its_chunks_allocate(
     load = Load(sequence_tokens=64, sequences=3, sampled_at_once=3, micro_batch_tokens=192, chunk_tokens=chunk)
     known = Found(folder=None, fault=None, parameters=1, shape=shape)
     recipe = make_recipe(f"student.dtype={dtype}")
-    parts = memory_parts(recipe, load, device=device, student=known, teacher=known)
+    parts = memory_parts(recipe, load, device=device, student=known, teachers={None: known})
     names = ("logits of a chunk", "head's gradient of a chunk")
     planned = sum(part.bytes for part in parts if part.phase == "update" and part.name in names)
     measured = head_peak(device, getattr(torch, dtype), rows=8_192, hidden=hidden, chunk=chunk)

@@ -20,7 +20,7 @@ from pydantic import NonNegativeInt
 
 from opd.models.adapters import LoraSettings
 from opd.models.engine.persistent import fit
-from opd.models.engine.persistent.steps import weight_bytes
+from opd.models.engine.persistent.cut import Cut, cut_with
 from opd.models.load import find_model
 from opd.models.vllm.memory import BLOCK_TOKENS, WORKSPACE_BYTES
 from opd.models.vllm.scorer import ROWS as SCORED_ROWS
@@ -28,8 +28,10 @@ from opd.models.weights import parameters_in
 from opd.records.errors import AskedWrongly
 from opd.records.files import read_json
 from opd.records.settings import Settings
+from opd.train.model import ModelSettings
 from opd.train.objective import Divergence
-from opd.train.recipe import ModelSettings, Recipe
+from opd.train.recipe import Recipe
+from opd.train.teachers import TeacherName, role
 
 GIB = 1 << 30
 SLACK = {"cuda": 1.03, "cpu": 1.15}  # holes between blocks; a process gives less back than CUDA's pool
@@ -123,32 +125,46 @@ def look(settings: ModelSettings, *, fetch: bool = False, weights: bool = True) 
     )
 
 
-def memory_parts(recipe: Recipe, load: Load, *, device: str, student: Found, teacher: Found) -> list[Part]:
+def memory_parts(
+    recipe: Recipe, load: Load, *, device: str, student: Found, teachers: Mapping[TeacherName, Found]
+) -> list[Part]:
     """What the run holds, by part; without what depends on a model's shape where its directory is not here."""
     parts = [Part(name="libraries and workspace", bytes=CONTEXT_BYTES[device])]
-    width, teacher_width = WIDTHS[recipe.student.dtype], WIDTHS[recipe.teacher.dtype]
+    width = WIDTHS[recipe.student.dtype]
     if student.parameters is not None:
         parts += _trained(recipe.student.dtype, student.parameters, trained_parameters(recipe, student))
-    if teacher.parameters is not None and recipe.machine.scorer != "served":
-        parts.append(Part(name="teacher's weights", bytes=teacher_width * teacher.parameters))
+    parts += teachers_weights(recipe, teachers, device=device)
     if student.shape is not None:
         matrices = HEAD_MATRICES[isinstance(recipe.objective, Divergence)]
         if recipe.machine.engine == "vllm":
-            parts += _in_vllm(recipe, student, rows=load.sampled_at_once, tokens=load.sequence_tokens, phase="sample")
+            rows, tokens = load.sampled_at_once, load.sequence_tokens
+            parts += _in_vllm(recipe, recipe.student, student, rows=rows, tokens=tokens, phase="sample")
         else:
             keeps = device == "cuda" and recipe.machine.engine != "plain"
             parts += _sampling(student.shape, load, width=width, keeps=keeps)
-            if keeps and recipe.machine.engine != "graphs" and _persistent(recipe.student, student.shape):
-                copied = weight_bytes(layers=student.shape.layers, vocabulary=student.shape.rows)
+            if keeps and recipe.machine.engine != "graphs" and (cut := _cut(recipe.student, student.shape)):
+                copied = cut.weight_bytes(layers=student.shape.layers, vocabulary=student.shape.rows)
                 parts.append(Part(name="persistent kernel's weights", bytes=copied))
         parts += _updating(recipe, student.shape, load, matrices=matrices, device=device)
-    if teacher.shape is not None and recipe.machine.scorer == "plain":
-        parts += _scoring(teacher.shape, load, width=teacher_width)
-    if (
-        teacher.shape is not None and recipe.machine.scorer == "vllm"
-    ):  # its weights are counted: they are nowhere else
-        parts += _in_vllm(recipe, teacher, rows=SCORED_ROWS, tokens=load.sequence_tokens + 1, phase="score")[1:]
-    return parts
+    return parts + _teachers_scoring(recipe, load, teachers, device=device)
+
+
+def teachers_weights(recipe: Recipe, teachers: Mapping[TeacherName, Found], *, device: str) -> list[Part]:
+    """Those that are on the device all along, and the largest of those that come in turn, while it scores."""
+    always: list[Part] = []
+    visiting: list[Part] = []
+    for name, found in teachers.items():
+        settings = recipe.all_teachers[name]
+        if found.parameters is None or settings.scorer == "served" or not _uses(settings.device, device):
+            continue
+        in_turn = settings.device == "in_turn" and device == "cuda"  # elsewhere the host's memory is the device's
+        weights = Part(
+            name=f"{role(name)}'s weights",
+            bytes=WIDTHS[settings.dtype] * found.parameters,
+            phase="score" if in_turn else "always",
+        )
+        (visiting if in_turn else always).append(weights)
+    return always + sorted(visiting, key=lambda part: part.bytes)[-1:]
 
 
 def peak(parts: list[Part], *, device: str) -> int:
@@ -235,10 +251,17 @@ def _trained(dtype: str, parameters: int, trained: int) -> list[Part]:
     return parts
 
 
-def _persistent(settings: ModelSettings, shape: Shape) -> bool:
-    """Whether the persistent kernel may run the model; on what card is not known here."""
-    own = (shape.hidden, shape.inner, shape.heads, shape.kv_heads, shape.head_size)
-    return settings.dtype == "bfloat16" and own == tuple(fit.MADE_FOR.values())
+def _cut(settings: ModelSettings, shape: Shape) -> Cut | None:
+    """How the persistent kernel cuts the model, where it may run it; on what card is not known here."""
+    if settings.dtype != "bfloat16":
+        return None
+    return cut_with(
+        hidden=shape.hidden,
+        inner=shape.inner,
+        heads=shape.heads,
+        key_heads=shape.kv_heads,
+        head=shape.head_size,
+    )
 
 
 def _sampling(shape: Shape, load: Load, *, width: int, keeps: bool) -> list[Part]:
@@ -253,12 +276,40 @@ def _sampling(shape: Shape, load: Load, *, width: int, keeps: bool) -> list[Part
     ]
 
 
+def _teachers_scoring(
+    recipe: Recipe, load: Load, teachers: Mapping[TeacherName, Found], *, device: str
+) -> list[Part]:
+    """What scoring takes: of teachers one after the other, the most that one of them does; vLLM's is its own."""
+    plain: list[list[Part]] = []
+    own: list[Part] = []
+    for name, found in teachers.items():
+        settings = recipe.all_teachers[name]
+        if found.shape is None:
+            continue
+        if settings.scorer == "plain" and _uses(settings.device, device):
+            plain.append(_scoring(found.shape, load, width=WIDTHS[settings.dtype]))
+        if settings.scorer == "vllm":  # its weights are counted: they are nowhere else
+            tokens = load.sequence_tokens + 1
+            own += _in_vllm(recipe, settings, found, rows=SCORED_ROWS, tokens=tokens, phase="score")[1:]
+    return max(plain, key=lambda parts: sum(part.bytes for part in parts), default=[]) + own
+
+
+def _uses(teachers_device: str, device: str) -> bool:
+    """Whether a teacher with this `device` takes of the run's device's memory."""
+    return not (teachers_device == "cpu" and device == "cuda")
+
+
 def _in_vllm(
-    recipe: Recipe, model: Found, *, rows: int, tokens: int, phase: Literal["sample", "score"]
+    recipe: Recipe,
+    settings: ModelSettings,
+    model: Found,
+    *,
+    rows: int,
+    tokens: int,
+    phase: Literal["sample", "score"],
 ) -> list[Part]:
     """What vLLM holds: always, or in this phase alone where it sleeps."""
     assert model.shape is not None, "asked only where it is known"
-    settings = recipe.student if phase == "sample" else recipe.teacher
     width, when = WIDTHS[settings.dtype], phase if recipe.machine.vllm_sleeps else "always"
     blocks = rows * -(-tokens // BLOCK_TOKENS) + 1
     of_token = 2 * model.shape.layers * model.shape.kv_heads * model.shape.head_size * width

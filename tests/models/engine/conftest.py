@@ -145,6 +145,39 @@ def same_rollouts() -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
+def gaps_of() -> Callable[[LanguageModel], Callable[..., torch.Tensor]]:
+    """`gaps_of(model)(rollouts, temperature=1.0)`: |log-probability − that of a float32 forward| of every token."""
+
+    def of(model: LanguageModel) -> Callable[..., torch.Tensor]:
+        with model.device:
+            exact = type(model.module)(model.module.config).float().eval()
+
+        @torch.no_grad()
+        def measure(rollouts: Sequence[Rollout], *, temperature: float = 1.0) -> torch.Tensor:
+            exact.load_state_dict(model.module.state_dict())
+            found = []
+            for one in rollouts:
+                ids = torch.tensor([[*one.prompt.token_ids, *one.token_ids]], device=model.device)
+                logits_TV = exact(input_ids=ids).logits[0, len(one.prompt.token_ids) - 1 : -1, : model.vocabulary]
+                logp_TV = (logits_TV / temperature).log_softmax(-1)
+                logp_T = logp_TV.gather(-1, torch.tensor(one.token_ids, device=model.device).unsqueeze(-1)).squeeze(
+                    -1
+                )
+                found.append((logp_T.cpu() - torch.tensor(one.logp)).abs())
+            return torch.cat(found)
+
+        return measure
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def same_bits() -> Callable[[Sequence[Rollout], Sequence[Rollout]], bool]:
+    """Whether tokens and log-probabilities are the same numbers."""
+    return lambda ours, theirs: [(a.token_ids, a.logp) for a in ours] == [(b.token_ids, b.logp) for b in theirs]
+
+
+@pytest.fixture(scope="session")
 def drawn() -> Callable[[Sampler, list[Prompt]], list[tuple[int, ...]]]:
     """`drawn(sampler, prompts, seeds=(0, 1))`: the token ids of each rollout."""
 

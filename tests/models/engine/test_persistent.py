@@ -5,7 +5,7 @@ Shapes: C CTAs, B blocks of 32 columns, R rows of a tile, H hidden, T tokens, V 
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,39 +15,58 @@ from scipy import stats
 from transformers import Qwen2ForCausalLM
 
 from opd.models.engine import sampler as sampler_module
-from opd.models.engine.persistent import build, fit, layout
+from opd.models.engine.persistent import build, fit
 from opd.models.engine.persistent.build import NotBuilt, compile_to
-from opd.models.engine.persistent.layout import layer_blocks, packed_features, rotated_rows
+from opd.models.engine.persistent.cut import (
+    CTAS,
+    CUTS,
+    DOWN_SPLIT,
+    EXACT,
+    WARPS,
+    WORKERS,
+    Cut,
+    blocks_in_order,
+)
+from opd.models.engine.persistent.layout import layer_blocks, packed_features, turned_rows
 from opd.models.engine.persistent.program import LaunchFailed
-from opd.models.engine.persistent.steps import PersistentSteps, weight_bytes
+from opd.models.engine.persistent.steps import PersistentSteps
 from opd.models.engine.sampler import EngineSampler
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.records.errors import AskedWrongly
-from opd.records.rollouts import Rollout, StopReason
+from opd.records.rollouts import StopReason
 
 # ---- layouts
 
+every_cut = pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 
-def test_every_block_of_a_layer_has_one_place():
-    blocks_CB = layer_blocks().long()
+
+@every_cut
+def test_every_block_of_a_layer_is_read_by_somebody(cut):
+    """And by one CTA alone, where the rows come out even."""
+    blocks_CB = layer_blocks(cut).long()
     matrix, block = blocks_CB >> 29, blocks_CB & ((1 << 29) - 1)
-    sizes = [2_048 * 48, 1_536 * 48, 17_920 * 48, 1_536 * 280]
-    for which, size in enumerate(sizes):
-        assert block[matrix == which].sort().values.equal(torch.arange(size))
+    rows = ((cut.heads + 2 * cut.key_heads) * cut.head, cut.hidden, 2 * cut.inner, cut.hidden)
+    columns = (cut.hidden, cut.attended, cut.hidden, cut.inner)
+    for which, size in enumerate(a * b // 32 for a, b in zip(rows, columns, strict=True)):
+        own = block[matrix == which]
+        assert own.unique().equal(torch.arange(size))
+        assert len(own) == size or cut.hidden == 896
 
 
-def test_a_cta_has_the_rows_that_are_rotated_together():
-    rows_CR = rotated_rows()
-    assert rows_CR.flatten().sort().values.equal(torch.arange(2_048))
-    assert (rows_CR[:, 8:] - rows_CR[:, :8]).unique().tolist() == [64]
+@every_cut
+def test_a_cta_has_the_rows_that_are_rotated_together(cut):
+    low_CP, high_CP = turned_rows(cut)
+    assert torch.cat([low_CP, high_CP]).unique().numel() == (cut.heads + 2 * cut.key_heads) * cut.head
+    assert (high_CP - low_CP).unique().tolist() == [cut.head // 2]
+    assert (low_CP // (cut.head // 2) % 2 == 0).all()
 
 
 def test_a_cta_has_the_gates_and_ups_that_are_multiplied():
     """Behind q|k|v and the output projection: 8 tiles of 8 gates and their 8 ups, and one of 6 and 6."""
     first = (16 + 12) * 48
     for cta in (0, 77, 127):
-        blocks_B = layer_blocks()[cta].long() & ((1 << 29) - 1)
+        blocks_B = layer_blocks(EXACT)[cta].long() & ((1 << 29) - 1)
         eights = (
             blocks_B[first : first + 8 * 16 * 48].view(8, 24 * 2, 16) // 48
         )  # [tile, stage and warp and unit, row]
@@ -62,16 +81,22 @@ def test_a_cta_has_the_gates_and_ups_that_are_multiplied():
 
 def test_a_warp_has_the_same_columns_of_all_rows_in_ascending_order():
     """Of q|k|v: stage s, warp w, unit u is block 6 w + 2 s + u of each of the tile's rows."""
-    columns = (layer_blocks()[5, : 16 * 48].long() % 48).view(3, 8, 2, 16)
+    columns = (layer_blocks(EXACT)[5, : 16 * 48].long() % 48).view(3, 8, 2, 16)
     for stage in range(3):
         for warp in range(8):
             for unit in range(2):
                 assert columns[stage, warp, unit].unique().tolist() == [6 * warp + 2 * stage + unit]
 
 
+def test_the_first_warps_have_one_block_more_where_they_do_not_come_out_even():
+    """28 blocks: four each for four warps, three for the others; two of each first."""
+    order = [0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 19, 20, 22, 23, 25, 26, 2, 3, 6, 7, 10, 11, 14, 15, 18, 21, 24, 27]
+    assert blocks_in_order(896) == order
+
+
 def test_four_ctas_share_the_rows_of_down_a_quarter_of_the_columns_each():
     start = (16 + 12 + 8 * 16 + 12) * 48
-    blocks_CB = layer_blocks()[:, start:].long() & ((1 << 29) - 1)
+    blocks_CB = layer_blocks(EXACT)[:, start:].long() & ((1 << 29) - 1)
     for cta in (0, 6, 127):
         rows, columns = blocks_CB[cta] // 280, blocks_CB[cta] % 280
         assert rows.unique().tolist() == list(range(48 * (cta // 4), 48 * (cta // 4 + 1)))
@@ -88,25 +113,26 @@ def test_a_lane_has_the_fragments_of_two_products_in_one_load():
 def test_the_copy_of_the_weights_is_as_large_as_the_weights():
     """28 layers and a head of the 1.5B shape, plus what the last CTAs have no tile for."""
     layer = 2 * 1_536 * (2_048 + 1_536 + 3 * 8_960)
-    taken = weight_bytes(layers=28, vocabulary=151_665)
+    taken = EXACT.weight_bytes(layers=28, vocabulary=151_665)
     assert 132 / 128 * 28 * layer + 2 * 151_665 * 1_536 <= taken < 132 / 128 * 28 * layer + 2 * 152_064 * 1_536 + 1
 
 
-def test_what_the_kernel_and_the_package_both_say_is_the_same():
-    """Constants of shape.cuh, worked out here from their own expressions."""
+@every_cut
+def test_what_the_kernel_and_the_package_both_say_is_the_same(cut):
+    """Constants of shape.cuh, worked out here from their own expressions and the flags."""
     source = (build.SOURCES / "shape.cuh").read_text()
-    said: dict[str, int] = {}
-    for line in re.findall(r"^constexpr (?:int|size_t) (.+?);", source, re.MULTILINE):
-        for name, expression in re.findall(r"(\w+) = ([^,]+)", line.replace("(size_t)", "").replace("/", "//")):
-            said[name] = eval(expression, {}, said)  # arithmetic of the names before it
-    assert said["ROWS"] == fit.ROWS
-    assert said["PAGE"] == fit.PAGE_TOKENS
-    assert said["CTAS"] == fit.SMS
+    said = {name: int(value) for name, value in (flag.removeprefix("-D").split("=") for flag in cut.flags)}
+    for line in re.findall(r"^constexpr (?:int|size_t|bool) (.+?);", source, re.MULTILINE):
+        for name, expression in re.findall(
+            r"(\w+) = ([^,?]+)(?:,|$)", line.replace("(size_t)", "").replace("/", "//")
+        ):
+            said[name] = eval(expression, {}, said) if "sizeof" not in expression else 0  # arithmetic of those before
+    assert (said["ROWS"], said["PAGE"], said["CTAS"]) == (fit.ROWS, fit.PAGE_TOKENS, CTAS)
     assert said["TABLE"] * said["PAGE"] >= fit.MOST_TOKENS
-    names = ("HIDDEN", "INNER", "HEADS", "KEY_HEADS", "HEAD")
-    assert dict(zip(fit.MADE_FOR, (said[name] for name in names), strict=True)) == fit.MADE_FOR
-    assert (said["WORKERS"], said["COMPUTE"]) == (layout.CTAS, layout.WARPS)
-    assert layer_blocks().numel() * 64 == said["WORKERS"] * said["LAYER_BYTES"]
+    assert (said["WORKERS"], said["COMPUTE"], said["DOWN_SPLIT"]) == (WORKERS, WARPS, DOWN_SPLIT)
+    assert (said["QKV"], said["GATED"], said["OUT"]) == (cut.turned_each, cut.gated_each, cut.out_each)
+    assert layer_blocks(cut).shape == (said["WORKERS"], said["LAYER_BYTES"] // 64)
+    assert said["LAYER_BYTES"] == cut.layer_bytes
 
 
 # ---- where it does not fit
@@ -116,7 +142,6 @@ def test_another_shape_or_machine_is_refused_with_the_reason(make_decoder):
     model = make_decoder("qwen2", "bfloat16")
     assert "no GPU" in str(fit.misfit(model))
     assert "float32" in str(fit.misfit(make_decoder("qwen2")))
-    assert "bias" in str(fit.misfit(make_decoder("llama", "bfloat16")))
     with pytest.raises(AskedWrongly, match="can't run this model here: there is no GPU"):
         EngineSampler(model, Sampling(limit_tokens=4), persistent=True)
     assert EngineSampler(model, Sampling(limit_tokens=4)).said == "engine"
@@ -137,15 +162,31 @@ def test_a_card_with_other_sms_or_of_another_kind_is_refused(monkeypatch):
         assert reason is None or name in reason
 
 
+def sizes(cut: Cut) -> SimpleNamespace:
+    """Of a decoder, as `engine.shape` gives them."""
+    own = {"hidden": cut.hidden, "inner": cut.inner, "heads": cut.heads, "key_heads": cut.key_heads}
+    return SimpleNamespace(**own, head_size=cut.head, vocabulary=151_936, scale=cut.head**-0.5)
+
+
+@every_cut
+def test_the_shapes_it_is_made_for_fit(cut):
+    assert fit.shape_misfit(sizes(cut), normed=cut.normed) is None
+    assert "norms of their own" in str(fit.shape_misfit(sizes(cut), normed=not cut.normed))
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
-    [("hidden", 2_048, "hidden = 1,536"), ("key_heads", 8, "key heads = 2"), ("vocabulary", 2_000, "16 ids")],
+    [
+        ("hidden", 2_560, "made for Qwen2 1.5B, Qwen2 0.5B, Qwen3 1.7B, .* this model has hidden size 2,560"),
+        ("key_heads", 8, "8 of keys"),
+        ("vocabulary", 2_000, "16 ids"),
+        ("scale", 1.0, "sqrt"),
+    ],
 )
-def test_another_shape_is_refused_by_the_size_that_differs(name, value, said):
-    shape = SimpleNamespace(**fit.MADE_FOR, vocabulary=151_936, scale=128**-0.5)
-    assert fit.shape_misfit(shape) is None
+def test_another_shape_is_refused_with_those_that_there_are(name, value, said):
+    shape = sizes(EXACT)
     setattr(shape, name, value)
-    assert said in str(fit.shape_misfit(shape))
+    assert re.search(said, str(fit.shape_misfit(shape, normed=False)))
 
 
 def test_a_room_that_is_too_long_or_has_other_pages_is_refused():
@@ -160,21 +201,22 @@ def test_without_a_compiler_the_message_says_what_to_install(monkeypatch, tmp_pa
     monkeypatch.setattr(build, "find_compiler", lambda: None)
     build.library.cache_clear()
     with pytest.raises(NotBuilt, match="nvcc is not to be found; install the CUDA toolkit"):
-        build.library()
+        build.library(EXACT)
 
 
 def test_a_sampler_says_at_once_that_there_is_no_library(monkeypatch, make_decoder):
     """What the record of a run names is what runs."""
 
-    def refuse():
+    def refuse(*_):
         raise NotBuilt("nvcc is not to be found; install the CUDA toolkit")
 
     monkeypatch.setattr(fit, "misfit", lambda _: None)
+    monkeypatch.setattr(fit, "cut_of", lambda _: EXACT)
     monkeypatch.setattr(sampler_module, "library", refuse)
     model = make_decoder("qwen2", "bfloat16")
     with pytest.raises(AskedWrongly, match="nvcc is not to be found"):
         EngineSampler(model, Sampling(limit_tokens=4), persistent=True)
-    monkeypatch.setattr(sampler_module, "library", lambda: None)
+    monkeypatch.setattr(sampler_module, "library", lambda *_: None)
     with pytest.raises(AskedWrongly, match="at most 16,352 tokens, and 31,744"):
         EngineSampler(model, Sampling(limit_tokens=31_744), persistent=True)
 
@@ -184,20 +226,21 @@ def test_a_compiler_that_fails_leaves_nothing_behind(tmp_path):
     compiler.write_text("#!/bin/sh\necho no such architecture >&2\nexit 3\n")
     compiler.chmod(0o755)
     with pytest.raises(NotBuilt, match="nvcc ended with 3: no such architecture"):
-        compile_to(tmp_path / "kept" / "decode.so", compiler)
+        compile_to(tmp_path / "kept" / "decode.so", EXACT, compiler)
     assert list((tmp_path / "kept").iterdir()) == []
 
 
-def test_a_library_is_kept_under_the_digest_of_sources_and_compiler(tmp_path, monkeypatch):
+def test_a_library_is_kept_under_the_digest_of_sources_sizes_and_compiler(tmp_path, monkeypatch):
     compiler = tmp_path / "nvcc"
     compiler.write_text("#!/bin/sh\necho release 13.0\n")
     compiler.chmod(0o755)
-    first = build.digest(compiler)
-    assert build.digest(compiler) == first
+    first = build.digest(EXACT, compiler)
+    assert build.digest(EXACT, compiler) == first
+    assert len({build.digest(cut, compiler) for cut in CUTS.values()}) == len(CUTS)
     compiler.write_text("#!/bin/sh\necho release 13.1\n")
-    assert build.digest(compiler) != first
+    assert build.digest(EXACT, compiler) != first
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DX"))
-    assert len({first, build.digest(compiler)}) == 2
+    assert len({first, build.digest(EXACT, compiler)}) == 2
 
 
 @pytest.mark.skipif(build.find_compiler() is None, reason="there is no nvcc to compile the kernel with")
@@ -208,7 +251,7 @@ def test_the_kernel_compiles_and_its_parameters_are_those_of_the_package(tmp_pat
     from opd.models.engine.persistent.program import Params
 
     path = tmp_path / "decode.so"
-    compile_to(path, build.find_compiler())
+    compile_to(path, EXACT, build.find_compiler())
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
@@ -226,28 +269,9 @@ def wide_decoder(make_wide) -> LanguageModel:
 
 
 @pytest.fixture(scope="module")
-def gaps(wide_decoder: LanguageModel) -> Callable[[Sequence[Rollout]], torch.Tensor]:
-    """|log-probability − that of a float32 forward| of every token of some rollouts."""
-    exact = Qwen2ForCausalLM(wide_decoder.module.config).cuda().float().eval()
-
-    @torch.no_grad()
-    def measure(rollouts: Sequence[Rollout], *, temperature: float = 1.0) -> torch.Tensor:
-        exact.load_state_dict(wide_decoder.module.state_dict())
-        found = []
-        for one in rollouts:
-            ids = torch.tensor([[*one.prompt.token_ids, *one.token_ids]], device="cuda")
-            logits_TV = exact(input_ids=ids).logits[0, len(one.prompt.token_ids) - 1 : -1, : wide_decoder.vocabulary]
-            logp_TV = (logits_TV / temperature).log_softmax(-1)
-            logp_T = logp_TV.gather(-1, torch.tensor(one.token_ids, device="cuda").unsqueeze(-1)).squeeze(-1)
-            found.append((logp_T.cpu() - torch.tensor(one.logp)).abs())
-        return torch.cat(found)
-
-    return measure
-
-
-def same_bits(ours: Sequence[Rollout], theirs: Sequence[Rollout]) -> bool:
-    """Tokens and log-probabilities are the same numbers."""
-    return [(one.token_ids, one.logp) for one in ours] == [(one.token_ids, one.logp) for one in theirs]
+def gaps(wide_decoder: LanguageModel, gaps_of) -> Callable[..., torch.Tensor]:
+    """Those of that model's rollouts."""
+    return gaps_of(wide_decoder)
 
 
 FREE = Sampling(limit_tokens=40)
@@ -266,7 +290,7 @@ def test_log_probabilities_are_as_close_to_float32_as_those_of_the_graphs(wide_d
 
 
 @pytest.mark.gpu
-def test_what_a_row_gets_depends_on_that_row_alone_to_the_last_bit(wide_decoder, of_lengths):
+def test_what_a_row_gets_depends_on_that_row_alone_to_the_last_bit(wide_decoder, same_bits, of_lengths):
     """Not on the order, the others, their lengths, the window, or on a run before it."""
     prompts = of_lengths(5, 127, 400, 129, 16, 1_000, 1_024, 600)
     whole = EngineSampler(wide_decoder, FREE, persistent=True).sample(prompts, seeds=[0])
@@ -368,7 +392,7 @@ def test_a_cut_distribution_is_that_of_the_graphs(wide_decoder, settings, of_len
 
 
 @pytest.mark.gpu
-def test_weights_that_are_written_in_place_are_laid_out_anew(wide_decoder, gaps, of_lengths):
+def test_weights_that_are_written_in_place_are_laid_out_anew(wide_decoder, gaps, same_bits, of_lengths):
     sampler = EngineSampler(wide_decoder, FREE, persistent=True)
     before = sampler.sample(of_lengths(30), seeds=[0])
     parameters = list(wide_decoder.module.parameters())
@@ -410,7 +434,7 @@ def test_where_a_launch_is_refused_the_graphs_go_on(wide_decoder, gaps, of_lengt
 
 
 @pytest.mark.gpu
-def test_weights_that_are_not_finite_are_an_error_and_leave_the_cache_clean(wide_decoder, of_lengths):
+def test_weights_that_are_not_finite_are_an_error_and_leave_the_cache_clean(wide_decoder, same_bits, of_lengths):
     sampler = EngineSampler(wide_decoder, FREE, persistent=True)
     before = sampler.sample(of_lengths(30), seeds=[0])
     weight = wide_decoder.module.model.layers[1].mlp.down_proj.weight
@@ -428,7 +452,7 @@ def test_weights_that_are_not_finite_are_an_error_and_leave_the_cache_clean(wide
 
 @pytest.mark.gpu
 @pytest.mark.patient
-def test_ten_thousand_launches_give_the_same_twice(wide_decoder, of_lengths):
+def test_ten_thousand_launches_give_the_same_twice(wide_decoder, same_bits, of_lengths):
     sampler = EngineSampler(wide_decoder, Sampling(limit_tokens=5_000), persistent=True, window=1)
     first = sampler.sample(of_lengths(5, 60, 100, 128, 200, 300, 17, 90), seeds=[0])
     again = sampler.sample(of_lengths(5, 60, 100, 128, 200, 300, 17, 90), seeds=[0])

@@ -1,4 +1,4 @@
-"""The kernel's library: compiled with nvcc at first use, and kept under the digest of what went into it."""
+"""The kernel's libraries: compiled with nvcc at first use, and kept under the digest of what went into them."""
 
 import ctypes
 import hashlib
@@ -9,8 +9,11 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from opd.models.engine.persistent.cut import EXACT, Cut
+
 SOURCES = Path(__file__).parent / "cuda"
-UNITS = ("decode.cu", "pages.cu", "forward.cu")
+UNITS = ("decode.cu", "pages.cu")
+FORWARD = "forward.cu"  # of the exact mode
 FLAGS = ("-O3", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", "-Xcompiler", "-fPIC", "-shared")
 
 
@@ -19,14 +22,14 @@ class NotBuilt(Exception):
 
 
 @cache
-def library() -> ctypes.CDLL:
-    """The library, compiled if it is not there yet; about ten seconds. Raises `NotBuilt`."""
+def library(cut: Cut = EXACT) -> ctypes.CDLL:
+    """The library of a cut, compiled if it is not there yet; about ten seconds. Raises `NotBuilt`."""
     compiler = find_compiler()
     if compiler is None:
         raise NotBuilt("nvcc is not to be found; install the CUDA toolkit, or set CUDA_HOME to where it is")
-    path = folder() / digest(compiler) / "decode.so"
+    path = folder() / digest(cut, compiler) / "decode.so"
     if not path.exists():
-        compile_to(path, compiler)
+        compile_to(path, cut, compiler)
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
@@ -46,22 +49,23 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "opd" / "kernels"
 
 
-def digest(compiler: Path) -> str:
-    """Of the sources, the flags and the compiler's version."""
+def digest(cut: Cut, compiler: Path) -> str:
+    """Of the sources, the flags, the cut and the compiler's version."""
     said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-    whole = hashlib.sha256("\n".join((said, *FLAGS)).encode())
+    whole = hashlib.sha256("\n".join((said, *FLAGS, *cut.flags)).encode())
     for source in sorted(SOURCES.iterdir()):
         whole.update(source.name.encode() + b"\0" + source.read_bytes())
     return whole.hexdigest()[:16]
 
 
-def compile_to(path: Path, compiler: Path) -> None:
+def compile_to(path: Path, cut: Cut, compiler: Path) -> None:
     """The library is at this path, whole; two processes that compile at once both end well. Raises `NotBuilt`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as beside:
             made = Path(beside) / path.name
-            command = [str(compiler), *FLAGS, "-o", str(made), *(str(SOURCES / unit) for unit in UNITS)]
+            units = (*UNITS, FORWARD) if cut == EXACT else UNITS
+            command = [str(compiler), *FLAGS, *cut.flags, "-o", str(made), *(str(SOURCES / unit) for unit in units)]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
             if run.returncode:
                 raise NotBuilt(f"nvcc ended with {run.returncode}: {run.stderr.strip()[-500:]}")

@@ -1,73 +1,82 @@
 """In which order the kernel reads a layer's weights: each CTA its own, as they are used.
 
-Shapes: C = 128 CTAs; blocks of 32 columns (64 bytes), R rows of a tile, B blocks of a CTA and layer.
+Shapes: C = 128 CTAs; blocks of 32 columns (64 bytes), R rows of a tile, B blocks of a row; P pairs of rows of a CTA.
 
-    [CTA][layer]   q|k|v: a tile of 16 rows, 8 + 8 dimensions of one head that are rotated together
-                   output projection: a tile of 12 rows
-                   gate|up: 8 tiles of 8 + 8 rows that are multiplied with each other, and one of 6 + 6
-                   down: 3 tiles of 16 rows, of a quarter of the columns; four CTAs share 48 rows
-    a tile         [3 stages][8 warps][2 units][rows]: warp w has the blocks 6 w … 6 w + 5 of a row, two a stage
-    a tile of down [4 stages][8 warps][2 units][rows], then [6 warps][rows]: 9 blocks for six warps, 8 for two
+    [CTA][layer]   q|k|v: tiles of 8 + 8 rows that are rotated with each other; what is left in a smaller one
+                   output projection: a tile
+                   gate|up: tiles of 8 + 8 rows that are multiplied with each other; what is left in a smaller one
+                   down: tiles of 16 rows, of a quarter of the columns; four CTAs share the rows of four
+    a tile         [blocks in order][rows]: `blocks_in_order` of cut.py
 
-Inside a block the features stand as `packed` of cuda/words.cuh puts them.
+Where the rows don't come out even the last CTAs have the first ones once more, and nobody asks for theirs. Inside a
+block the features stand as `packed` of cuda/words.cuh puts them.
 """
 
 import torch
 
-CTAS = 128
-HIDDEN, INNER, HEAD, HEADS_AND_KEYS = 1_536, 8_960, 128, 16
+from opd.models.engine.persistent.cut import DOWN_SPLIT, TILE, WORKERS, Cut, blocks_in_order
+
 QKV, OUT, GATE_UP, DOWN = range(4)  # the matrices, in the order in which a layer's addresses are given
 MATRIX_BIT = 29  # a block's number has the matrix in the bits from here on
-BLOCKS = HIDDEN // 32
-DOWN_BLOCKS = INNER // 32 // 4  # of a quarter
-WARPS = 8
+HALF = TILE // 2
 
 
-def layer_blocks() -> torch.Tensor:
-    """[C, B] int32: which block of which matrix stands where, for every layer alike; a matrix's rows one by one."""
-    matrix = {
-        which: torch.arange(rows * blocks).view(rows, blocks) + (which << MATRIX_BIT)
-        for which, rows, blocks in (
-            (QKV, HEADS_AND_KEYS * HEAD, BLOCKS),
-            (OUT, HIDDEN, BLOCKS),
-            (GATE_UP, 2 * INNER, BLOCKS),
-            (DOWN, HIDDEN, INNER // 32),
-        )
+def layer_blocks(cut: Cut) -> torch.Tensor:
+    """[C, blocks] int32: which block of which matrix stands where, the same in every layer; a matrix's row by row."""
+    sizes = {
+        QKV: (2 * cut.turned, cut.hidden),
+        OUT: (cut.hidden, cut.attended),
+        GATE_UP: (2 * cut.inner, cut.hidden),
+        DOWN: (cut.hidden, cut.inner),
     }
-    gate, up = matrix[GATE_UP].view(2, CTAS, INNER // CTAS, BLOCKS)
-    eights = torch.cat([gate[:, :64].reshape(-1, 8, BLOCKS), up[:, :64].reshape(-1, 8, BLOCKS)], dim=1)
-    sixes = torch.cat([gate[:, 64:], up[:, 64:]], dim=1)
+    matrix = {
+        which: torch.arange(rows * columns // 32).view(rows, -1) + (which << MATRIX_BIT)
+        for which, (rows, columns) in sizes.items()
+    }
+    gates_CP = torch.arange(cut.inner).view(WORKERS, -1)
+    own_CR = torch.arange(WORKERS * cut.out_each).view(WORKERS, -1) % cut.hidden
     parts = (
-        tiles(matrix[QKV][rotated_rows()]),
-        tiles(matrix[OUT].view(CTAS, -1, BLOCKS)),
-        tiles(eights).view(CTAS, -1),
-        tiles(sixes),
-        down_tiles(matrix[DOWN]),
+        *paired_tiles(matrix[QKV], *turned_rows(cut)),
+        tiles(matrix[OUT][own_CR]),
+        *paired_tiles(matrix[GATE_UP], gates_CP, gates_CP + cut.inner),
+        down_tiles(matrix[DOWN][own_CR.view(-1, cut.out_each * DOWN_SPLIT)]),
     )
     return torch.cat(parts, dim=1).to(torch.int32)
 
 
-def rotated_rows() -> torch.Tensor:
-    """[C, 16]: each CTA's rows of q|k|v: 8 dimensions of a head, and the 8 that they are rotated with."""
-    cta = torch.arange(CTAS)
-    first = cta // 8 * HEAD + cta % 8 * 8
-    eight = torch.arange(8)
-    return first.unsqueeze(1) + torch.cat([eight, eight + HEAD // 2])
+def turned_rows(cut: Cut) -> tuple[torch.Tensor, torch.Tensor]:
+    """[C, P] twice: each CTA's rows of q|k|v, and those that they are rotated with."""
+    pair_CP = torch.arange(WORKERS * cut.turned_each).view(WORKERS, -1) % cut.turned
+    half = cut.head // 2
+    low_CP = pair_CP // half * cut.head + pair_CP % half
+    return low_CP, low_CP + half
 
 
-def tiles(rows_TRB: torch.Tensor) -> torch.Tensor:
-    """[tiles, rows, 48 blocks] as a tile's blocks stand in memory, [tiles, blocks]."""
-    count, rows, _ = rows_TRB.shape
-    return rows_TRB.view(count, rows, WARPS, 3, 2).permute(0, 3, 2, 4, 1).reshape(count, -1)
+def bias_rows(cut: Cut) -> torch.Tensor:
+    """[C, 16 a tile]: the row of q|k|v whose bias a finish thread adds; padded where a tile is smaller."""
+    padding = (0, -cut.turned_each % HALF)
+    halves = [torch.nn.functional.pad(rows_CP, padding).view(WORKERS, -1, HALF) for rows_CP in turned_rows(cut)]
+    return torch.stack(halves, dim=2).view(WORKERS, -1)
 
 
-def down_tiles(rows_HB: torch.Tensor) -> torch.Tensor:
-    """[1536, 280 blocks] as the CTAs' tiles of down stand in memory, [C, blocks]."""
-    first = [9 * warp if warp < 6 else 54 + 8 * (warp - 6) for warp in range(WARPS)]
-    in_pairs = [first[warp] + 2 * stage + unit for stage in range(4) for warp in range(WARPS) for unit in range(2)]
-    order = torch.tensor(in_pairs + [first[warp] + 8 for warp in range(6)])
-    cut = rows_HB.view(CTAS // 4, 3, 16, 4, DOWN_BLOCKS).permute(0, 3, 1, 4, 2)  # [group, quarter, tile, block, row]
-    return cut[:, :, :, order].reshape(CTAS, -1)
+def paired_tiles(rows_RB: torch.Tensor, low_CP: torch.Tensor, high_CP: torch.Tensor) -> list[torch.Tensor]:
+    """[C, blocks] of the tiles of 8 + 8 rows, and of a smaller one where pairs are left."""
+    whole = low_CP.shape[1] // HALF * HALF
+    eights = [rows_CP[:, :whole].reshape(WORKERS, -1, HALF) for rows_CP in (low_CP, high_CP)]
+    left = [rows_CP[:, whole:] for rows_CP in (low_CP, high_CP)]
+    return [tiles(rows_RB[torch.cat(some, dim=-1)]).view(WORKERS, -1) for some in (eights, left)]
+
+
+def tiles(rows_RB: torch.Tensor) -> torch.Tensor:
+    """[…, rows, B] as a tile's blocks stand in memory, […, blocks]."""
+    order = blocks_in_order(32 * rows_RB.shape[-1])
+    return rows_RB[..., order].transpose(-1, -2).flatten(-2)
+
+
+def down_tiles(rows_GRB: torch.Tensor) -> torch.Tensor:
+    """[groups of four CTAs, rows, B] as the CTAs' tiles of down stand in memory, [C, blocks]."""
+    cut = rows_GRB.unflatten(1, (-1, TILE)).unflatten(3, (DOWN_SPLIT, -1))  # [group, tile, row, quarter, block]
+    return tiles(cut.permute(0, 3, 1, 2, 4)).reshape(WORKERS, -1)
 
 
 def packed_features() -> torch.Tensor:

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 
 from opd.models.engine.persistent.build import NotBuilt, library
+from opd.models.engine.persistent.cut import Cut
 
 POINTERS = (
-    *("weights", "embedding", "norms", "bias", "cos", "sin", "keys", "values", "table", "stop"),
+    *("weights", "embedding", "norms", "head_norms", "bias", "cos", "sin", "keys", "values", "table", "stop"),
     *("x_mixed", "x_down", "query", "mixed", "gated", "new_key", "new_value", "part", "part_mass", "down_part"),
     *("head_part", "logits", "unwritten", "counter"),
     *("ids", "position", "left", "active", "uniform", "token", "logp", "raw_logp", "tick"),
@@ -38,11 +39,11 @@ class LaunchFailed(Exception):
 
 
 class Program:
-    """The library's functions, on torch's current stream."""
+    """The functions of a cut's library, on torch's current stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, cut: Cut) -> None:
         """Raises `NotBuilt` where there is no library, or the device can't hold the kernel."""
-        self._library = library()
+        self._library = library(cut)
         if self._library.opd_params_bytes() != ctypes.sizeof(Params):
             raise NotBuilt("the library has other parameters than this package; remove it from the cache")
         if reason := self._library.opd_fits():
@@ -54,10 +55,17 @@ class Program:
         self._check(self._library.opd_decode(ctypes.byref(params), _stream()))
 
     def lay_out(
-        self, matrices: torch.Tensor, blocks: torch.Tensor, head: torch.Tensor, to: torch.Tensor, *, layers: int
+        self,
+        matrices: torch.Tensor,
+        blocks: torch.Tensor,
+        head: torch.Tensor,
+        order: torch.Tensor,
+        to: torch.Tensor,
+        *,
+        layers: int,
     ) -> None:
-        """Weights are in the kernel's order; `matrices`: addresses, four a layer."""
-        pointers = (ctypes.c_void_p(one.data_ptr()) for one in (matrices, blocks, head, to))
+        """Weights are in the kernel's order; `matrices`: addresses, four a layer; `order`: of the head's blocks."""
+        pointers = (ctypes.c_void_p(one.data_ptr()) for one in (matrices, blocks, head, order, to))
         self._check(self._library.opd_lay_out(*pointers, layers, len(head), _stream()))
 
     def turn(

@@ -15,16 +15,15 @@ import torch
 
 from opd.models.engine.persistent import fit
 from opd.models.engine.persistent.build import NotBuilt
-from opd.models.engine.persistent.layout import layer_blocks, packed_features, rotated_rows
+from opd.models.engine.persistent.cut import CTAS, DOWN_SPLIT, TILE, WORKERS, Cut, blocks_in_order
+from opd.models.engine.persistent.layout import bias_rows, layer_blocks, packed_features
 from opd.models.engine.persistent.program import LaunchFailed, Params, Program
 from opd.models.engine.requests import Request
 from opd.models.engine.room import Room
 
-CTAS = 132
 LONG = 1_500  # tokens, from which memory is kept busier while CTAs wait for each other
 IN_FLIGHT = 10  # half stages of 8 KB a CTA: measured; docs/log.md
 IN_FLIGHT_WAITING = {"short": 3, "long": 4}
-TILE = 16  # ids of the head that are computed together
 
 
 class PersistentSteps:
@@ -40,12 +39,16 @@ class PersistentSteps:
             window=size.window,
         ):
             raise NotBuilt(reason)
+        cut = fit.cut_for(room.shape)
+        assert cut is not None, "only for a model without a misfit"
         self._room = room
-        self._program = Program()
+        self._cut = cut
+        self._program = Program(cut)
         self._turned: dict[Request, int] = {}  # how many of its pages are fragments
         self._laid_out = False
-        self._memory = _memory(room)
-        self._blocks = layer_blocks().to(room.cos_LD.device)
+        self._memory = _memory(room, cut)
+        self._blocks = layer_blocks(cut).to(room.cos_LD.device)
+        self._head_blocks = torch.tensor(blocks_in_order(cut.hidden), dtype=torch.int32).to(room.cos_LD.device)
         self._matrices = _addresses(room)
 
     def begin(self) -> None:
@@ -111,13 +114,16 @@ class PersistentSteps:
         """The kernel's copy of the weights says what the model's do."""
         weights, memory = self._room.weights, self._memory
         self._program.lay_out(
-            self._matrices, self._blocks, weights.head_VH, memory["weights"], layers=len(weights.layers)
+            *(self._matrices, self._blocks, weights.head_VH, self._head_blocks, memory["weights"]),
+            layers=len(weights.layers),
         )
         norms = [norm for layer in weights.layers for norm in (layer.norm_H, layer.mlp_norm_H)]
-        norms_NH = torch.stack([*norms, weights.norm_H]).unflatten(-1, (-1, 32))
-        memory["norms"].copy_(norms_NH[..., packed_features().to(norms_NH.device)].flatten(-2))
-        biases = [layer.qkv.bias_E for layer in weights.layers if layer.qkv.bias_E is not None]
-        memory["bias"].copy_(torch.stack(biases)[:, rotated_rows().to(norms_NH.device)])
+        memory["norms"].copy_(_packed([*norms, weights.norm_H]))
+        heads = [norm for layer in weights.layers for norm in (layer.qkv.q_norm_D, layer.qkv.k_norm_D)]
+        if there := [norm for norm in heads if norm is not None]:
+            memory["head_norms"].copy_(_packed(there))
+        if biases := [layer.qkv.bias_E for layer in weights.layers if layer.qkv.bias_E is not None]:
+            memory["bias"].copy_(torch.stack(biases)[:, bias_rows(self._cut).to(weights.norm_H.device)])
         self._laid_out = True
 
     def _params(self, *, rows: int, steps: int, longest: int) -> Params:
@@ -159,32 +165,30 @@ class PersistentSteps:
         )
 
 
-def weight_bytes(*, layers: int, vocabulary: int) -> int:
-    """Of the kernel's copy of the weights."""
-    hidden, inner = fit.MADE_FOR["hidden"], fit.MADE_FOR["inner"]
-    qkv = (fit.MADE_FOR["heads"] + 2 * fit.MADE_FOR["key_heads"]) * fit.MADE_FOR["head_size"]
-    layer = 2 * hidden * (qkv + hidden + 3 * inner) // 128
-    tiles_each = -(-vocabulary // (TILE * CTAS))
-    return CTAS * (layers * layer + tiles_each * TILE * hidden * 2)
-
-
 def _most_pages(room: Room) -> int:
     """Of a sequence, with what a row that has ended runs beyond its limit until the window ends."""
     return -(-(room.size.sequence_tokens + room.size.window) // fit.PAGE_TOKENS)
 
 
-def _memory(room: Room) -> dict[str, torch.Tensor]:
+def _packed(norms: Sequence[torch.Tensor]) -> torch.Tensor:
+    """[norms, features], as they stand in blocks."""
+    blocks_NBF = torch.stack(list(norms)).view(len(norms), -1, 32)
+    return blocks_NBF[..., packed_features().to(blocks_NBF.device)].flatten(-2)
+
+
+def _memory(room: Room, cut: Cut) -> dict[str, torch.Tensor]:
     """Everything that the kernel needs beyond the room's own, by the name of the parameter."""
     device, shape = room.cos_LD.device, room.shape
-    hidden, inner, pairs = shape.hidden, shape.inner, fit.ROWS * shape.key_heads
-    partial = pairs * _most_pages(room) * (shape.heads // shape.key_heads)  # one a page and head
+    pairs = fit.ROWS * cut.key_heads
+    partial = pairs * _most_pages(room) * (cut.heads // cut.key_heads)  # one a page and head
     bytes_each = {  # of one copy; three layers are under way
-        **dict.fromkeys(("x_mixed", "x_down", "query", "mixed"), fit.ROWS * hidden * 2),
-        "gated": fit.ROWS * inner * 2,
-        **dict.fromkeys(("new_key", "new_value"), pairs * shape.head_size * 2),
-        "part": partial * shape.head_size * 4,
+        **dict.fromkeys(("x_mixed", "x_down"), fit.ROWS * cut.hidden * 2),
+        **dict.fromkeys(("query", "mixed"), fit.ROWS * cut.attended * 2),
+        "gated": fit.ROWS * cut.inner * 2,
+        **dict.fromkeys(("new_key", "new_value"), pairs * cut.head * 2),
+        "part": partial * cut.head * 4,
         "part_mass": partial * 8,
-        "down_part": 4 * hidden * fit.ROWS * 4,
+        "down_part": WORKERS * cut.out_each * DOWN_SPLIT * fit.ROWS * 4,
     }
     unwritten = torch.empty(3 * sum(bytes_each.values()), dtype=torch.uint8, device=device)
     parts = unwritten.split([3 * size for size in bytes_each.values()])
@@ -196,9 +200,10 @@ def _memory(room: Room) -> dict[str, torch.Tensor]:
     return {
         **dict(zip(bytes_each, parts, strict=True)),
         "unwritten": unwritten,
-        "weights": zeros(weight_bytes(layers=shape.layers, vocabulary=shape.vocabulary), of=torch.uint8),
-        "norms": zeros(2 * shape.layers + 1, hidden, of=torch.bfloat16),
-        "bias": zeros(shape.layers, 128, 16, of=torch.float32),
+        "weights": zeros(cut.weight_bytes(layers=shape.layers, vocabulary=shape.vocabulary), of=torch.uint8),
+        "norms": zeros(2 * shape.layers + 1, cut.hidden, of=torch.bfloat16),
+        "head_norms": zeros(2 * shape.layers, cut.head, of=torch.bfloat16),
+        "bias": zeros(shape.layers, *bias_rows(cut).shape, of=torch.float32),
         "head_part": zeros(fit.ROWS, CTAS, 2, of=torch.float32),
         "logits": zeros(tiles * TILE * fit.ROWS, of=torch.float32),
         "counter": zeros(8, 32, of=torch.int32),

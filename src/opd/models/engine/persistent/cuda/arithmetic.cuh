@@ -6,7 +6,7 @@
 #include "words.cuh"
 
 constexpr float LOWEST = -1e30f;  // below any score, and still a number
-constexpr float SCORE_SCALE = 0.08838834764831845f * LOG2E;  // 1 / sqrt(128), for powers of two
+constexpr float SCORE_SCALE = (HEAD == 128 ? 0.08838834764831845f : 0.125f) * LOG2E;  // 1 / sqrt(HEAD), for powers of two
 
 // ---- the residual stream
 INLINE float added(float x, float v) { return rounded(__fadd_rn(x, rounded(v))); }
@@ -21,7 +21,7 @@ INLINE float lanes_sum(const float *s4) {
     own = __fadd_rn(own, __shfl_xor_sync(~0u, own, 1));
     return __fadd_rn(own, __shfl_xor_sync(~0u, own, 2));
 }
-INLINE float norm_scale(float squares, float epsilon) { return rsqrtf(__fmaf_rn(squares, 1.0f / HIDDEN, epsilon)); }
+template <int WIDTH = HIDDEN> INLINE float norm_scale(float squares, float epsilon) { return rsqrtf(__fmaf_rn(squares, 1.0f / WIDTH, epsilon)); }
 INLINE uint32_t normed(uint32_t x, float scale, uint32_t weight) { return multiply(pair(__fmul_rn(low(x), scale), __fmul_rn(high(x), scale)), weight); }
 
 // ---- rotation of a number by the one half a head away, and silu x up
@@ -30,6 +30,40 @@ INLINE float turned(float v, float other, float cos, float sin, bool upper) {
     return __fmaf_rn(v, cos, upper ? cross : -cross);
 }
 INLINE float gated(float v, float up) { return __fmul_rn(rounded(__fdiv_rn(v, __fadd_rn(1.0f, __expf(-v)))), up); }
+
+// ---- norm and rotation of a head by HEAD / 8 lanes, each with a part of 8 numbers in the order of `packed`: squares of a
+// block of 32 as above, then the blocks by doubling
+struct HeadTurn {
+    uint4 weight;
+    float2 cos[4], sin[4];
+    INLINE HeadTurn(const bf16 *norm, const float *cos_at, const float *sin_at, int part) : weight(__ldg((const uint4 *)norm + part)) {
+        const int first = (part >> 2) * 32 % (HEAD / 2) + (part & 3) * 2;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            cos[j] = __ldg((const float2 *)(cos_at + first + j * 8));
+            sin[j] = __ldg((const float2 *)(sin_at + HEAD / 2 + first + j * 8));
+        }
+    }
+    INLINE uint4 operator()(uint4 v, float epsilon, int part) const {
+        uint32_t x[4] = {v.x, v.y, v.z, v.w};
+        const uint32_t w[4] = {weight.x, weight.y, weight.z, weight.w};
+        float s4[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int j = 0; j < 4; j++) add_squares(s4, x[j], j);
+        float squares = lanes_sum(s4);
+#pragma unroll
+        for (int d = 4; d < HEAD / 8; d <<= 1) squares = __fadd_rn(squares, __shfl_xor_sync(~0u, squares, d));
+        const float scale = norm_scale<HEAD>(squares, epsilon);
+        const bool upper = part >= HEAD / 16;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            x[j] = normed(x[j], scale, w[j]);
+            const uint32_t other = __shfl_xor_sync(~0u, x[j], HEAD / 16);
+            x[j] = pair(turned(low(x[j]), low(other), cos[j].x, sin[j].x, upper), turned(high(x[j]), high(other), cos[j].y, sin[j].y, upper));
+        }
+        return make_uint4(x[0], x[1], x[2], x[3]);
+    }
+};
 
 // ---- attention: shares of a page relative to its own maximum; pages one after the other, relative to the row's
 INLINE float score_of(float product) { return __fmul_rn(product, SCORE_SCALE); }

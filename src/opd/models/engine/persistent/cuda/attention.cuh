@@ -14,66 +14,86 @@ INLINE int value_place(int key, int d) {
 }
 
 // The compute warps' part: scores, their maximum and mass, and the values' sums of 16 keys a warp.
-INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int copy, int step, const Pages &mine, int warp, int lane) {
+INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int copy, int layer, int step, const Pages &mine, int warp, int lane) {
+    constexpr int HALVES = HEAD / 64, PARTS = HEAD / 8;  // of a head: stages of the ring, and vectors of 16 bytes
     const int g = lane >> 2, t = lane & 3;
     int pair_ = mine.pair, page = mine.page, have = -1;
-    __align__(16) uint32_t q[16];
+    __align__(16) uint32_t q[PARTS];
     for (int number = 0; number < mine.count; number++) {
         const int row = pair_ / KEY_HEADS, head = pair_ % KEY_HEADS, position = s.start[row] + step, first = page * PAGE + warp * 16;
         const bool newest = (position >> 4) == (first >> 4), in_use = first <= position;
         uint4 key = make_uint4(0, 0, 0, 0);
         uint2 value = make_uint2(0, 0);
+        const bf16 *norms = P.head_norms + layer * 2 * HEAD;
+        const size_t angle = (size_t)min(position, P.positions - 1) * HEAD;  // a row that has ended may run beyond
         if (newest) {  // the new token's key and value come from the exchange: memory was read before they existed
             const bf16 *from_key = P.new_key + (copy * PAIRS + pair_) * HEAD + lane * 8, *from_value = P.new_value + (copy * PAIRS + pair_) * HEAD + lane * 4;
+            const HeadTurn turn(norms + HEAD, P.cos + angle, P.sin + angle, lane % PARTS);
             bool again;
             unsigned turns = 0;
             do {
-                if (lane < 16) key = peek4(from_key);
-                value = peek2(from_value);
+                if (lane < PARTS) key = peek4(from_key);
+                if (lane < 2 * PARTS) value = peek2(from_value);
                 again = missing(key) | (value.x == UNWRITTEN) | (value.y == UNWRITTEN);
                 if (++turns > PATIENCE) __trap();
             } while (__any_sync(~0u, again));
+            if constexpr (NORMED) {
+                key = turn(key, P.epsilon, lane % PARTS);
+                if (lane < PARTS) {
+                    const size_t start = (((size_t)layer * P.pages + s.table[row][page]) * KEY_HEADS + head) * PAGE * HEAD;
+                    *(uint4 *)(P.keys + start + key_place(position % PAGE, (lane >> 2) * 32) + t * 8) = key;
+                    async_fence();  // later steps read it by bulk copies
+                }
+            }
         }
-        if (have != pair_) {  // the queries of six heads, through shared memory
+        if (have != pair_) {  // the queries of a key head's group, through shared memory
             have = pair_;
-            if (threadIdx.x < GROUP * HEAD / 8) {
-                const bf16 *from = P.query + copy * ROWS * HIDDEN + (size_t)(row * HEADS + head * GROUP) * HEAD + threadIdx.x * 8;
+            if (threadIdx.x < (GROUP * PARTS + 31) / 32 * 32) {
+                const int i = min((int)threadIdx.x, GROUP * PARTS - 1), part = i % PARTS;
+                const bf16 *from = P.query + copy * ROWS * ATTENDED + (size_t)(row * HEADS + head * GROUP) * HEAD + i * 8;
+                const HeadTurn turn(norms, P.cos + angle, P.sin + angle, part);
                 uint4 v;
                 unsigned turns = 0;
                 do {
                     v = peek4(from);
                     if (++turns > PATIENCE) __trap();
                 } while (missing(v));
-                s.query[threadIdx.x] = v;
+                if constexpr (NORMED) {
+                    __syncwarp();
+                    v = turn(v, P.epsilon, part);
+                }
+                if (threadIdx.x < GROUP * PARTS) s.query[i] = v;
             }
             compute_barrier();
 #pragma unroll
-            for (int d = 0; d < 4; d++) {
+            for (int d = 0; d < PARTS / 4; d++) {
                 uint4 v = make_uint4(0, 0, 0, 0);
-                if (g < GROUP) v = s.query[g * 16 + d * 4 + t];
+                if (g < GROUP) v = s.query[g * PARTS + d * 4 + t];
                 q[d * 4] = v.x; q[d * 4 + 1] = v.y; q[d * 4 + 2] = v.z; q[d * 4 + 3] = v.w;
             }
         }
         float score[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
         const int of16 = position & 15, eight = of16 >> 3, of8 = of16 & 7;
         {
-            uint32_t a[2] = {r.wait(0) + warp * 2048, r.wait(1) + warp * 2048};
+            uint32_t a[HALVES];
+#pragma unroll
+            for (int half = 0; half < HALVES; half++) a[half] = r.wait(half) + warp * 2048;
             if (newest) {
-                if (lane < 16) {
-                    uint32_t to = a[lane >> 3] + ((eight * 2 + ((lane >> 2) & 1)) * 8 + of8) * 64 + (lane & 3) * 16;
+                if (lane < PARTS) {
+                    uint32_t to = (lane < 8 ? a[0] : a[HALVES - 1]) + ((eight * 2 + ((lane >> 2) & 1)) * 8 + of8) * 64 + (lane & 3) * 16;
                     asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(key.x), "r"(key.y), "r"(key.z), "r"(key.w) : "memory");
                     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 }
                 __syncwarp();
             }
             if (in_use) {
-                uint4 k[2][4];
+                uint4 k[HALVES][4];
 #pragma unroll
-                for (int half = 0; half < 2; half++)
+                for (int half = 0; half < HALVES; half++)
 #pragma unroll
                     for (int i = 0; i < 4; i++) k[half][i] = load_shared(a[half] + i * 512 + lane * 16);
 #pragma unroll
-                for (int half = 0; half < 2; half++)
+                for (int half = 0; half < HALVES; half++)
 #pragma unroll
                     for (int d = 0; d < 2; d++)
 #pragma unroll
@@ -84,8 +104,7 @@ INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int c
                             mma(score[j], qq[2], 0, qq[3], 0, k4.z, k4.w);
                         }
             }
-            r.release(lane);
-            r.release(lane);
+            r.release<HALVES>(lane);
         }
         bool ok[4];
         float v[4], top = LOWEST;
@@ -109,25 +128,27 @@ INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int c
         Slot &slot = s.slot[h.slot];
         if (g < GROUP && t == 0) slot.mass[warp * GROUP + g] = make_float2(top, mass);
         {
-            uint32_t a[2] = {r.wait(0) + warp * 2048, r.wait(1) + warp * 2048};
+            uint32_t a[HALVES];
+#pragma unroll
+            for (int half = 0; half < HALVES; half++) a[half] = r.wait(half) + warp * 2048;
             if (newest) {
                 uint16_t e[4] = {(uint16_t)(value.x & 0xffff), (uint16_t)(value.x >> 16), (uint16_t)(value.y & 0xffff), (uint16_t)(value.y >> 16)};
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    uint32_t to = a[lane >> 4] + 2 * (value_place(of16, lane * 4 + i) & 1023);
-                    asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(e[i]) : "memory");
+                    uint32_t to = (lane < 16 ? a[0] : a[HALVES - 1]) + 2 * (value_place(of16, lane * 4 + i) & 1023);
+                    if (lane < 2 * PARTS) asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(e[i]) : "memory");
                 }
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 __syncwarp();
             }
-            uint4 w[8];
+            uint4 w[4 * HALVES];
 #pragma unroll
-            for (int i = 0; i < 8; i++) {
+            for (int i = 0; i < 4 * HALVES; i++) {
                 w[i] = make_uint4(0, 0, 0, 0);
                 if (in_use) w[i] = load_shared(a[i >> 2] + (i & 3) * 512 + lane * 16);
             }
 #pragma unroll
-            for (int i = 0; i < 8; i++) {
+            for (int i = 0; i < 4 * HALVES; i++) {
                 float even[4] = {0, 0, 0, 0}, odd[4] = {0, 0, 0, 0};
                 mma(even, p0, 0, p1, 0, w[i].x, w[i].y);
                 mma(odd, p0, 0, p1, 0, w[i].z, w[i].w);
@@ -137,15 +158,14 @@ INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int c
                     *(float2 *)(to + 8) = make_float2(odd[0], odd[1]);
                 }
             }
-            r.release(lane);
-            r.release(lane);
+            r.release<HALVES>(lane);
         }
         h.filled(lane);
         next_page(mine, s.start, step, number, pair_, page);
     }
 }
 
-// The finish warps' part: a page's warps are added; thread = dimension.
+// The finish warps' part: a page's warps are added; a thread has every 128th dimension of the group's heads.
 INLINE void hand_pages_on(const Params &P, Shared &s, Handover &h, int copy, int step, const Pages &mine, int tid, int lane) {
     int pair_ = mine.pair, page = mine.page;
     for (int number = 0; number < mine.count; number++) {
@@ -153,11 +173,13 @@ INLINE void hand_pages_on(const Params &P, Shared &s, Handover &h, int copy, int
         h.wait_full();
         const Slot &slot = s.slot[h.slot];
 #pragma unroll
-        for (int g = 0; g < GROUP; g++) {
+        for (int i = 0; i < (GROUP * HEAD + 127) / 128; i++) {
+            const int g = (tid + i * 128) / HEAD, d = (tid + i * 128) % HEAD;
+            if (GROUP % MERGED && g >= GROUP) continue;
             float sum = 0.f;
 #pragma unroll
-            for (int w = 0; w < COMPUTE; w++) sum += slot.sum[(w * GROUP + g) * PARTIAL + tid];
-            put(P.part + at * GROUP * HEAD + g * HEAD + tid, __float_as_uint(sum));
+            for (int w = 0; w < COMPUTE; w++) sum += slot.sum[(w * GROUP + g) * PARTIAL + d];
+            put(P.part + (at * GROUP + g) * HEAD + d, __float_as_uint(sum));
         }
         if (tid < GROUP) {
             float mass = 0.f;
@@ -178,11 +200,17 @@ INLINE void clear_pages(const Params &P, const Shared &s, int copy, int step, co
         next_page(mine, s.start, step, number, pair_, page);
     }
 }
-// The pages of one row and head, in their order; CTA = row and head, thread = dimension.
-INLINE void merge_pages(const Params &P, Shared &s, int copy, int step, int cta, int tid) {
-    const int pair_ = cta / GROUP, g = cta % GROUP, row = pair_ / KEY_HEADS, pages = last_page(s.start, step, pair_) + 1;
+// The pages of a row's heads, in their order: thread = dimension of one head; a CTA has one head of 128, or two of 64.
+constexpr int MERGERS = ROWS * HEADS / MERGED;  // CTAs
+struct Merge {
+    int row, head, d, of_cta;
+    INLINE Merge(int cta, int tid) : row(cta * MERGED / HEADS), head(cta * MERGED % HEADS + tid / HEAD), d(tid % HEAD), of_cta(tid / HEAD) {}
+    INLINE bf16 *mixed(const Params &P, int copy) const { return P.mixed + copy * ROWS * ATTENDED + (row * HEADS + head) * HEAD + packed(d); }
+};
+INLINE void merge_pages(const Params &P, Shared &s, int copy, int step, const Merge &own) {
+    const int pair_ = own.row * KEY_HEADS + own.head / GROUP, g = own.head % GROUP, pages = last_page(s.start, step, pair_) + 1;
     const size_t first = ((size_t)copy * PAIRS + pair_) * P.most_pages;
-    const float *part = P.part + first * GROUP * HEAD + g * HEAD + tid;
+    const float *part = P.part + (first * GROUP + g) * HEAD + own.d;
     const float2 *masses = P.part_mass + first * GROUP + g;
     float sum = 0.f, mass = 0.f;
     uint32_t some[8];
@@ -213,21 +241,28 @@ INLINE void merge_pages(const Params &P, Shared &s, int copy, int step, int cta,
         }
         __syncwarp();
     } else {
-        uint2 m = make_uint2(0, 0);
+        float2 *merge = s.merge[own.of_cta], *weights = s.weight[own.of_cta];
+        uint2 m[MERGED];
         do {
             again = false;
 #pragma unroll
             for (int i = 0; i < 8; i++) { some[i] = peek(part + i * GROUP * HEAD); again |= some[i] == UNWRITTEN; }
-            if (tid < pages) m = peek2(masses + (size_t)tid * GROUP);
-            again |= (m.x == UNWRITTEN) | (m.y == UNWRITTEN);
+#pragma unroll
+            for (int i = 0; i < MERGED; i++) {
+                const int page = own.d + i * HEAD;
+                m[i] = make_uint2(0, 0);
+                if (page < pages) m[i] = peek2(masses + (size_t)page * GROUP);
+                again |= (m[i].x == UNWRITTEN) | (m[i].y == UNWRITTEN);
+            }
             if (++turns > PATIENCE) __trap();
         } while (again);
-        if (tid < pages) s.merge[tid] = make_float2(__uint_as_float(m.x), __uint_as_float(m.y));
+#pragma unroll
+        for (int i = 0; i < MERGED; i++) merge[own.d + i * HEAD] = make_float2(__uint_as_float(m[i].x), __uint_as_float(m[i].y));
         finish_barrier();
-        if (tid < pages) {
+        for (int page = own.d; page < pages; page += HEAD) {
             float top = LOWEST;
-            for (int i = 0; i < pages; i++) top = fmaxf(top, s.merge[i].x);
-            s.weight[tid] = make_float2(share_of(s.merge[tid].x, top), s.merge[tid].y);
+            for (int i = 0; i < pages; i++) top = fmaxf(top, merge[i].x);
+            weights[page] = make_float2(share_of(merge[page].x, top), merge[page].y);
         }
         finish_barrier();
         for (int from = 0; from < pages; from += 8) {
@@ -244,12 +279,12 @@ INLINE void merge_pages(const Params &P, Shared &s, int copy, int step, int cta,
             } while (again);
 #pragma unroll
             for (int i = 0; i < 8; i++) if (from + i < pages) {
-                const float2 w = s.weight[from + i];
+                const float2 w = weights[from + i];
                 sum = merge_sum(sum, w.x, __uint_as_float(some[i]));
                 mass = merge_mass(mass, w.x, w.y);
             }
         }
     }
-    const float own = __fdiv_rn(sum, mass), other = __shfl_xor_sync(~0u, own, 1);
-    if (!(tid & 1)) put(P.mixed + copy * ROWS * HIDDEN + row * HIDDEN + ((pair_ % KEY_HEADS) * GROUP + g) * HEAD + packed(tid), pair(own, other));
+    const float own_share = __fdiv_rn(sum, mass), other = __shfl_xor_sync(~0u, own_share, 1);
+    if (!(own.d & 1)) put(own.mixed(P, copy), pair(own_share, other));
 }

@@ -16,51 +16,47 @@ INLINE void compute(const Params &P, Shared &s, int cta, int tiles) {
     auto waiting = [&](int v) { if (threadIdx.x == 0) *(volatile int *)&s.waiting = v; };
     Ring r(s);
     Handover h(s);
-    __align__(16) uint32_t b[36];
-    uint32_t x[24];
+    using Attended = Blocks<ATTENDED>;
+    using Deep = Blocks<DOWN_DEEP>;
+    __align__(16) uint32_t b[4 * most(Hidden::MOST, most(Attended::MOST, Deep::MOST))];
+    uint32_t x[4 * Hidden::MOST];
     float c[4];
-    uint4 norm[6];
+    uint4 norm[Hidden::MOST];
+    const auto of_row = [&](const bf16 *rows, int columns, int first) { return rows + row * columns + first * 32 + t * 8; };
     for (int step = 0; step < P.steps; step++) {
         if (step) wait_for_drawn(P.counter, step * P.rows, false);
         const Pages mine = my_pages(s.start, step, cta);
         for (int layer = 0; cta < WORKERS && layer < P.layers; layer++) {
             const int e = step * P.layers + layer + 1, copy = e % 3, before = (e + 2) % 3;
-            // q, k, v: 16 rows, 8 + 8 dimensions of one head
+            // q, k, v: dimensions that are rotated together
             load_norm(P.norms + (size_t)layer * 2 * HIDDEN, norm, warp, lane);
             if (layer) {
                 waiting(1);
                 wait_for_stored(P.counter, DOWN_STORED, (e - 1) * FINISH * WORKERS, (e - 1) * WORKERS);
-                poll<6>(P.x_down + before * ROWS * HIDDEN + row * HIDDEN + warp * 192 + t * 8, x, 6, false);
+                poll<Hidden::MOST>(of_row(P.x_down + before * ROWS * HIDDEN, HIDDEN, Hidden::first(warp)), x, Hidden::count(warp), false);
             } else
                 load_embedding(P.embedding + (row < P.rows ? (size_t)fresh(P.ids + row) * HIDDEN : 0), x, warp, lane);
             normalise(x, norm, b, s.square[0], P.epsilon, warp, lane);
-            multiply_tile<16>(r, b, c, warp, lane);
-            hand_over(h, s, c, warp, lane);
+            multiply_pairs<QKV>(r, h, s, b, c, warp, lane);
             waiting(1);
-            attend_pages(P, s, r, h, copy, step, mine, warp, lane);
-            // output projection: 12 rows
-            poll<6>(P.mixed + copy * ROWS * HIDDEN + row * HIDDEN + warp * 192 + t * 8, b, 6, true);
-            multiply_tile<12>(r, b, c, warp, lane);
+            attend_pages(P, s, r, h, copy, layer, step, mine, warp, lane);
+            // output projection
+            poll<Attended::MOST>(of_row(P.mixed + copy * ROWS * ATTENDED, ATTENDED, Attended::first(warp)), b, Attended::count(warp), true);
+            multiply_tile<OUT / 2, ATTENDED>(r, b, c, warp, lane);
             hand_over(h, s, c, warp, lane);
-            // gate and up: 8 tiles of 8 + 8 rows, one of 6 + 6
+            // gate and up
             load_norm(P.norms + (size_t)(layer * 2 + 1) * HIDDEN, norm, warp, lane);
             wait_for_stored(P.counter, MIXED_STORED, e * FINISH * WORKERS, (e - 1) * WORKERS);
-            poll<6>(P.x_mixed + copy * ROWS * HIDDEN + row * HIDDEN + warp * 192 + t * 8, x, 6, false);
+            poll<Hidden::MOST>(of_row(P.x_mixed + copy * ROWS * HIDDEN, HIDDEN, Hidden::first(warp)), x, Hidden::count(warp), false);
             normalise(x, norm, b, s.square[1], P.epsilon, warp, lane);
             waiting(0);
-            for (int i = 0; i < 8; i++) {
-                multiply_tile<16>(r, b, c, warp, lane);
-                hand_over(h, s, c, warp, lane);
-            }
-            multiply_tile<12>(r, b, c, warp, lane);
-            hand_over(h, s, c, warp, lane);
-            // down: a group of four CTAs has 48 rows, each of them a quarter of the columns
-            const int units = warp < 6 ? 9 : 8, first = (cta % DOWN_SPLIT) * (DOWN_DEEP / 32) + (warp < 6 ? warp * 9 : 54 + (warp - 6) * 8);
+            multiply_pairs<GATED>(r, h, s, b, c, warp, lane);
+            // down: a group of four CTAs has the rows of four, each of them a quarter of the columns
             waiting(1);
-            poll<9>(P.gated + copy * ROWS * INNER + row * INNER + first * 32 + t * 8, b, units, true);
+            poll<Deep::MOST>(of_row(P.gated + copy * ROWS * INNER, INNER, (cta % DOWN_SPLIT) * Deep::ALL + Deep::first(warp)), b, Deep::count(warp), true);
             waiting(0);
-            for (int i = 0; i < 3; i++) {
-                multiply_down_tile(r, b, c, warp, lane);
+            for (int i = 0; i < DOWN / 16; i++) {
+                multiply_tile<8, DOWN_DEEP>(r, b, c, warp, lane);
                 hand_over(h, s, c, warp, lane);
             }
         }
@@ -68,10 +64,11 @@ INLINE void compute(const Params &P, Shared &s, int cta, int tiles) {
         load_norm(P.norms + (size_t)P.layers * 2 * HIDDEN, norm, warp, lane);
         wait_for_stored(P.counter, DOWN_STORED, done * FINISH * WORKERS, done * WORKERS);
         waiting(0);
-        poll<6>(P.x_down + (done % 3) * ROWS * HIDDEN + row * HIDDEN + warp * 192 + t * 8, x, 6, false);
+        if (threadIdx.x == 0) { __threadfence_block(); *(volatile int *)&s.steps_kept = step + 1; }
+        poll<Hidden::MOST>(of_row(P.x_down + (done % 3) * ROWS * HIDDEN, HIDDEN, Hidden::first(warp)), x, Hidden::count(warp), false);
         normalise(x, norm, b, s.square[0], P.epsilon, warp, lane);
         for (int i = 0; i < tiles; i++) {
-            multiply_tile<16>(r, b, c, warp, lane);
+            multiply_tile<8, HIDDEN>(r, b, c, warp, lane);
             hand_over(h, s, c, warp, lane);
         }
     }
@@ -81,40 +78,50 @@ INLINE void compute(const Params &P, Shared &s, int cta, int tiles) {
 struct Place {  // of a finish thread, in a CTA's rows
     int tid, lane, row;             // row: the sequence
     int eighth, half, of_tile;      // in a tile of 8 + 8 rows: which of 8, which half; as an index into the sums
-    int residual; bool owns; int x; // in a tile of 6 + 6 rows: the feature; whether it is one; where it is in x
+    int residual; bool owns; int x; // in the tile of the output projection: the feature; whether it is one; where it is in x
 };
 
-// q, k, v: bias, rotation; queries, the new keys and values to the others, and into the pages.
-struct Head {
-    int head, d, low_d, pair_;
-    INLINE Head(int cta, const Place &at) : head(cta >> 3), low_d((cta & 7) * 8 + at.eighth) {
-        d = low_d + 64 * at.half;
+// q, k, v: bias, rotation; queries, the new keys and values to the others, and into the pages. Queries and keys that
+// have norms go as they are: who attends has the whole head, and turns it.
+struct Head {  // of a tile of pairs that are rotated together
+    int head, d, low_d, pair_; bool there;
+    INLINE Head(int cta, int tile, const Place &at) {
+        const int turned = cta * QKV + tile * 8 + at.eighth;
+        head = turned / (HEAD / 2);
+        low_d = turned % (HEAD / 2);
+        d = low_d + HEAD / 2 * at.half;
         pair_ = at.row * KEY_HEADS + (head < HEADS + KEY_HEADS ? head - HEADS : head - HEADS - KEY_HEADS);
+        there = (QKV % 8 == 0 || at.eighth < QKV - tile * 8) && (QKV * WORKERS == TURNED || turned < TURNED);
     }
     INLINE bool is_query() const { return head < HEADS; }
     INLINE bool is_key() const { return head >= HEADS && head < HEADS + KEY_HEADS; }
     INLINE bf16 *exchanged(const Params &P, const Place &at, int copy) const {
-        if (is_query()) return P.query + copy * ROWS * HIDDEN + (size_t)(at.row * HEADS + head) * HEAD + packed(d);
+        if (is_query()) return P.query + copy * ROWS * ATTENDED + (size_t)(at.row * HEADS + head) * HEAD + packed(d);
         if (is_key()) return P.new_key + (copy * PAIRS + pair_) * HEAD + packed(d);
         return P.new_value + (copy * PAIRS + pair_) * HEAD + d;
     }
 };
-INLINE void finish_heads(const Params &P, Shared &s, Handover &h, const Place &at, const Head &head, int cta, int layer, int copy, int position) {
-    const float bias = __ldg(P.bias + ((size_t)layer * WORKERS + cta) * 16 + at.eighth + 8 * at.half);
-    const size_t angle = (size_t)min(position, P.positions - 1) * HEAD + head.low_d;  // a row that has ended may run beyond
-    const float cos = __ldg(P.cos + angle), sin = __ldg(P.sin + angle + HEAD / 2);
-    h.wait_full();
-    const float v = rounded(sum_of_warps(s.slot[h.slot].sum, at.of_tile) + bias), other = __shfl_xor_sync(~0u, v, 8);
-    h.emptied(at.lane);
-    const bool turns = head.is_query() || head.is_key();
-    const float y = turns ? turned(v, other, cos, sin, at.half) : v, next = __shfl_xor_sync(~0u, y, 16);
-    if (!(at.lane & 16)) put(head.exchanged(P, at, copy), pair(y, next));
-    if (!head.is_query()) {
-        const int of_page = position % PAGE, page = s.table[at.row][position / PAGE];
-        const size_t start = (((size_t)layer * P.pages + page) * KEY_HEADS + head.pair_ % KEY_HEADS) * PAGE * HEAD;
-        if (head.is_key()) P.keys[start + key_place(of_page, head.d)] = __float2bfloat16(y);
-        else P.values[start + value_place(of_page, head.d)] = __float2bfloat16(y);
-        async_fence();  // later steps read it by bulk copies
+constexpr int QKV_TILES = (QKV + 7) / 8;
+INLINE void finish_heads(const Params &P, Shared &s, Handover &h, const Place &at, int cta, int layer, int copy, int position) {
+    const size_t angle = (size_t)min(position, P.positions - 1) * HEAD;  // a row that has ended may run beyond
+#pragma unroll
+    for (int tile = 0; tile < QKV_TILES; tile++) {
+        const Head head(cta, tile, at);
+        const float bias = __ldg(P.bias + (((size_t)layer * WORKERS + cta) * QKV_TILES + tile) * 16 + at.eighth + 8 * at.half);
+        const float cos = __ldg(P.cos + angle + head.low_d), sin = __ldg(P.sin + angle + head.low_d + HEAD / 2);
+        h.wait_full();
+        const float v = rounded(sum_of_warps(s.slot[h.slot].sum, at.of_tile) + bias), other = __shfl_xor_sync(~0u, v, 8);
+        h.emptied(at.lane);
+        const bool turns = !NORMED && (head.is_query() || head.is_key());
+        const float y = turns ? turned(v, other, cos, sin, at.half) : v, next = __shfl_xor_sync(~0u, y, 16);
+        if (head.there && !(at.lane & 16)) put(head.exchanged(P, at, copy), pair(y, next));
+        if (head.there && !head.is_query() && !(NORMED && head.is_key())) {
+            const int of_page = position % PAGE, page = s.table[at.row][position / PAGE];
+            const size_t start = (((size_t)layer * P.pages + page) * KEY_HEADS + head.pair_ % KEY_HEADS) * PAGE * HEAD;
+            if (head.is_key()) P.keys[start + key_place(of_page, head.d)] = __float2bfloat16(y);
+            else P.values[start + value_place(of_page, head.d)] = __float2bfloat16(y);
+            async_fence();  // later steps read it by bulk copies
+        }
     }
 }
 INLINE void put_residual(bf16 *to, const Place &at, float x) {
@@ -122,20 +129,20 @@ INLINE void put_residual(bf16 *to, const Place &at, float x) {
     if (at.owns && !(at.tid & 8)) put(to + at.x, pair(x, next));
 }
 INLINE void finish_gated(const Params &P, Shared &s, Handover &h, const Place &at, int cta, int copy) {
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < (GATED + 7) / 8; i++) {
         h.wait_full();
         const float v = rounded(sum_of_warps(s.slot[h.slot].sum, at.of_tile)), up = __shfl_xor_sync(~0u, v, 8);
         h.emptied(at.lane);
         const float y = gated(v, up), next = __shfl_xor_sync(~0u, y, 16);
-        if (!at.half && !(at.lane & 16) && (i < 8 || at.eighth < 6))
+        if (!at.half && !(at.lane & 16) && (GATED % 8 == 0 || at.eighth < GATED - i * 8))
             put(P.gated + copy * ROWS * INNER + at.row * INNER + packed(cta * GATED + i * 8 + at.eighth), pair(y, next));
     }
 }
-// A quarter's sums of 48 rows to the group; then the four quarters of the own 12 rows, in their order.
+// A quarter's sums of four CTAs' rows to the group; then the four quarters of the own rows, in their order.
 INLINE float finish_down(const Params &P, Shared &s, Handover &h, const Place &at, int cta, int copy) {
     const int quarter = cta % DOWN_SPLIT;
     float *group = P.down_part + ((size_t)copy * (WORKERS / DOWN_SPLIT) + cta / DOWN_SPLIT) * DOWN_SPLIT * DOWN * ROWS;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < DOWN / 16; i++) {
         h.wait_full();
         put(group + quarter * DOWN * ROWS + i * 128 + at.tid, __float_as_uint(sum_of_warps(s.slot[h.slot].sum, at.tid)));
         h.emptied(at.lane);
@@ -159,21 +166,22 @@ INLINE float finish_down(const Params &P, Shared &s, Handover &h, const Place &a
     return v;
 }
 // What this CTA wrote in the layer before is unwritten again.
-INLINE void clear(const Params &P, const Shared &s, const Place &at, const Head &head, int cta, int copy, int step, const Pages &mine) {
-    if (!(at.lane & 16)) put(head.exchanged(P, at, copy), UNWRITTEN);
+INLINE void clear(const Params &P, const Shared &s, const Place &at, int cta, int copy, int step, const Pages &mine) {
+#pragma unroll
+    for (int tile = 0; tile < QKV_TILES; tile++) {
+        const Head head(cta, tile, at);
+        if (head.there && !(at.lane & 16)) put(head.exchanged(P, at, copy), UNWRITTEN);
+    }
     if (at.owns && !(at.tid & 8)) {
         put(P.x_mixed + copy * ROWS * HIDDEN + at.x, UNWRITTEN);
         put(P.x_down + copy * ROWS * HIDDEN + at.x, UNWRITTEN);
     }
     for (int i = at.tid; i < ROWS * GATED / 2; i += 128) put(P.gated + copy * ROWS * INNER + (i & 7) * INNER + packed(cta * GATED + (i >> 3) * 2), UNWRITTEN);
     for (int i = at.tid; i < DOWN * ROWS; i += 128) put(P.down_part + ((size_t)copy * WORKERS + cta) * DOWN * ROWS + i, UNWRITTEN);
-    if (cta < PAIRS * GROUP && at.tid < HEAD / 2) {
-        const int pair_ = cta / GROUP;
-        put(P.mixed + copy * ROWS * HIDDEN + (pair_ / KEY_HEADS) * HIDDEN + ((pair_ % KEY_HEADS) * GROUP + cta % GROUP) * HEAD + packed(at.tid * 2), UNWRITTEN);
-    }
+    if (cta < MERGERS && !(at.tid & 1)) put(Merge(cta, at.tid).mixed(P, copy), UNWRITTEN);
     clear_pages(P, s, copy, step, mine, at.tid);
 }
-// All steps of the finish warps: slots in the order in which `compute` fills them. A CTA's 12 features of the residual
+// All steps of the finish warps: slots in the order in which `compute` fills them. A CTA's features of the residual
 // stream are the `x` of the threads that own one.
 INLINE void finish(const Params &P, Shared &s, int cta) {
     Place at;
@@ -184,11 +192,10 @@ INLINE void finish(const Params &P, Shared &s, int cta) {
     at.eighth = (at.tid >> 5) * 2 + (at.lane >> 4);
     at.of_tile = (at.eighth + 8 * at.half) * 8 + at.row;
     const int of16 = at.tid >> 3;
-    at.owns = cta < WORKERS && of16 % 8 < 6;
-    at.residual = of16 < 8 ? of16 : of16 - 2;
+    at.owns = cta < OWNERS && of16 % 8 < OUT / 2;
+    at.residual = of16 < 8 ? of16 : of16 - 8 + OUT / 2;
     const int feature = cta * OUT + at.residual;
     at.x = at.row * HIDDEN + packed(feature);
-    const Head head(cta, at);
     Handover h(s);
     for (int step = 0; step < P.steps; step++) {
         if (step) wait_for_drawn(P.counter, step * P.rows, true);
@@ -201,9 +208,9 @@ INLINE void finish(const Params &P, Shared &s, int cta) {
         }
         for (int layer = 0; cta < WORKERS && layer < P.layers; layer++) {
             const int e = step * P.layers + layer + 1, copy = e % 3, before = (e + 2) % 3;
-            finish_heads(P, s, h, at, head, cta, layer, copy, position);
+            finish_heads(P, s, h, at, cta, layer, copy, position);
             hand_pages_on(P, s, h, copy, step, mine, at.tid, at.lane);
-            if (cta < PAIRS * GROUP) merge_pages(P, s, copy, step, cta, at.tid);
+            if (cta < MERGERS) merge_pages(P, s, copy, step, Merge(cta, at.tid));
             h.wait_full();
             const float mixed = sum_of_warps(s.slot[h.slot].sum, at.tid);
             h.emptied(at.lane);
@@ -224,7 +231,7 @@ INLINE void finish(const Params &P, Shared &s, int cta) {
             finish_barrier();
             if (e > 1) {
                 const int step_before = layer ? step : step - 1;
-                clear(P, s, at, head, cta, before, step_before, layer ? mine : my_pages(s.start, step_before, cta));
+                clear(P, s, at, cta, before, step_before, layer ? mine : my_pages(s.start, step_before, cta));
             }
         }
         sum_head(P, s, h, cta, at.tid, at.lane);
@@ -247,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) decode_steps(const __gr
         s.table[row][page] = (uint16_t)(listed ? P.table[row * P.table_width + page] : P.nobodys);
     }
     if (threadIdx.x == 0) {
-        s.waiting = 0;
+        s.waiting = s.steps_kept = 0;
         for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&s.full[i]), 1); barrier_init(shared_address(&s.empty[i]), COMPUTE); }
         for (int i = 0; i < SLOTS; i++) { barrier_init(shared_address(&s.slot_full[i]), COMPUTE); barrier_init(shared_address(&s.slot_free[i]), FINISH); }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -257,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) decode_steps(const __gr
     if (warp >= COMPUTE + FINISH) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
         if (warp > COMPUTE + FINISH || lane) return;
-        Stream(s, P).walk(P, s, cta, tiles, P.layers * LAYER_BYTES + (size_t)((all_tiles + CTAS - 1) / CTAS) * TILE16);
+        Stream(s, P).walk(P, s, cta, tiles, P.layers * LAYER_BYTES + (size_t)((all_tiles + CTAS - 1) / CTAS) * HEAD_TILE);
     } else if (warp >= COMPUTE) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 120;");
         finish(P, s, cta);

@@ -13,15 +13,15 @@ __global__ void lay_out_layers(const uint32_t *const *matrices, const int *from,
     const size_t at = (i / blocks_a_cta) * cta_words + ((size_t)layer * blocks_a_cta + i % blocks_a_cta) * 16 + t * 4;
     __stcs((uint4 *)(to + at), v);
 }
-// A tile of the head is 16 rows over HIDDEN columns: [3 stages][8 warps][2 units][16 rows].
-__global__ void lay_out_head(const uint32_t *head, uint32_t *to, int tiles, int vocabulary, size_t cta_words, size_t layers_words) {
-    constexpr int BLOCKS = TILE16 / 64;
+// A tile of the head is 16 rows over HIDDEN columns; `order` says which block of a row comes when.
+__global__ void lay_out_head(const uint32_t *head, const int *order, uint32_t *to, int tiles, int vocabulary, size_t cta_words, size_t layers_words) {
+    constexpr int BLOCKS = HEAD_TILE / 64;
     const int i = (blockIdx.x * blockDim.x + threadIdx.x) >> 2, t = threadIdx.x & 3, tile = i / BLOCKS, block = i % BLOCKS;
     if (tile >= tiles) return;
     const int each = tiles / CTAS, rest = tiles % CTAS, longer = rest * (each + 1);
     const int cta = tile < longer ? tile / (each + 1) : rest + (tile - longer) / each, first = cta * each + min(cta, rest);
-    const int row = min(tile * 16 + block % 16, vocabulary - 1), unit = block / 16 % 2, warp = block / 32 % 8, stage = block / 256;
-    const uint32_t *words = head + ((size_t)row * (HIDDEN / 32) + warp * 6 + stage * 2 + unit) * 16 + t;
+    const int row = min(tile * 16 + block % 16, vocabulary - 1);
+    const uint32_t *words = head + ((size_t)row * (HIDDEN / 32) + order[block / 16]) * 16 + t;
     uint4 v;
     v.x = __ldg(words); v.y = __ldg(words + 4); v.z = __ldg(words + 8); v.w = __ldg(words + 12);
     __stcs((uint4 *)(to + cta * cta_words + layers_words + ((size_t)(tile - first) * BLOCKS + block) * 16 + t * 4), v);
@@ -63,11 +63,11 @@ __global__ void turn_pages(bf16 *keys, bf16 *values, const int *listed, const in
 }
 
 extern "C" {
-int opd_lay_out(const void *matrices, const int *from, const void *head, void *to, int layers, int vocabulary, cudaStream_t stream) {
+int opd_lay_out(const void *matrices, const int *from, const void *head, const int *order, void *to, int layers, int vocabulary, cudaStream_t stream) {
     const int blocks_a_cta = LAYER_BYTES / 64, blocks = blocks_a_cta * WORKERS, tiles = (vocabulary + 15) / 16;
-    const size_t cta_words = (layers * LAYER_BYTES + (size_t)((tiles + CTAS - 1) / CTAS) * TILE16) / 4;
+    const size_t cta_words = (layers * LAYER_BYTES + (size_t)((tiles + CTAS - 1) / CTAS) * HEAD_TILE) / 4;
     lay_out_layers<<<dim3((blocks * 4 + 255) / 256, layers), 256, 0, stream>>>((const uint32_t *const *)matrices, from, (uint32_t *)to, blocks, blocks_a_cta, cta_words, layers);
-    lay_out_head<<<((size_t)tiles * (TILE16 / 64) * 4 + 255) / 256, 256, 0, stream>>>((const uint32_t *)head, (uint32_t *)to, tiles, vocabulary, cta_words, layers * LAYER_BYTES / 4);
+    lay_out_head<<<((size_t)tiles * (HEAD_TILE / 64) * 4 + 255) / 256, 256, 0, stream>>>((const uint32_t *)head, order, (uint32_t *)to, tiles, vocabulary, cta_words, layers * LAYER_BYTES / 4);
     return cudaGetLastError();
 }
 int opd_turn_pages(void *keys, void *values, const int *listed, const int *tokens, int count, int pages, int layers, int to_fragments, cudaStream_t stream) {

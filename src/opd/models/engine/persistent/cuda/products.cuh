@@ -20,10 +20,10 @@ struct Ring {  // the compute warps' end of it
         return ring + i * STAGE;
     }
     INLINE int index(int k) { int i = stage + k; return i >= STAGES ? i - STAGES : i; }
-    INLINE bool three_are_there() {  // three looks under way at once
+    template <int N> INLINE bool are_there() {  // so many looks under way at once
         uint32_t ok = 1;
 #pragma unroll
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < N; k++) {
             int i = stage + k;
             uint32_t p = phase;
             if (i >= STAGES) { i -= STAGES; p ^= 1; }
@@ -31,16 +31,11 @@ struct Ring {  // the compute warps' end of it
         }
         return ok;
     }
-    INLINE void release_three(int lane) {
+    template <int N = 1> INLINE void release(int lane) {
         __syncwarp();
-        if (lane < 3) barrier_arrive(empty + index(lane) * 8);
-        stage += 3;
+        if (lane < N) barrier_arrive(empty + (N == 1 ? stage : index(lane)) * 8);
+        stage += N;
         if (stage >= STAGES) { stage -= STAGES; phase ^= 1; }
-    }
-    INLINE void release(int lane) {
-        __syncwarp();
-        if (lane == 0) barrier_arrive(empty + stage * 8);
-        if (++stage == STAGES) { stage = 0; phase ^= 1; }
     }
 };
 
@@ -55,64 +50,63 @@ struct Handover {  // slots between compute warps and finish warps
     INLINE void emptied(int lane) { __syncwarp(); if (lane == 0) barrier_arrive(free + slot * 8); next(); }
 };
 
-struct Fragment { uint4 low[2], high[2]; };  // rows 0 .. 7 and 8 .. 15 of two units of 32 columns
+struct Fragment { uint4 low[2], high[2]; };  // the two halves of a tile's rows, of two units of 32 columns
 
-template <int TILE_ROWS> INLINE void load_stage(Fragment &f, uint32_t a, int lane) {
-#pragma unroll
-    for (int u = 0; u < 2; u++) {
-        if (TILE_ROWS == 16) {
-            f.low[u] = load_shared(a + u * 1024 + lane * 16);
-            f.high[u] = load_shared(a + u * 1024 + 512 + lane * 16);
-        } else {  // 6 + 6 rows
-            f.low[u] = f.high[u] = make_uint4(0, 0, 0, 0);
-            if (lane < 24) {
-                f.low[u] = load_shared(a + u * 768 + lane * 16);
-                f.high[u] = load_shared(a + u * 768 + 384 + lane * 16);
-            }
-        }
+// A tile has 2 x HALF rows: the A operand's rows from 0 and from 8 on.
+template <int HALF> INLINE void load_unit(uint4 &low, uint4 &high, uint32_t a, int lane) {
+    low = high = make_uint4(0, 0, 0, 0);
+    if (HALF == 8 || lane < HALF * 4) {
+        low = load_shared(a + lane * 16);
+        high = load_shared(a + HALF * 64 + lane * 16);
     }
 }
 INLINE void multiply_unit(const uint4 &low, const uint4 &high, const uint32_t *b, float *c) {
     mma(c, low.x, high.x, low.y, high.y, b[0], b[1]);
     mma(c, low.z, high.z, low.w, high.w, b[2], b[3]);
 }
-INLINE void multiply_stage(const Fragment &f, const uint32_t *b, float *c) {
+// The warp's units of a stage: two, or in the last stage what is left for it.
+template <int HALF, class B> INLINE void load_stage(Fragment &f, uint32_t a, int stage, int warp, int lane) {
+    a += B::before(stage, warp) * (HALF * 128);
 #pragma unroll
-    for (int u = 0; u < 2; u++) multiply_unit(f.low[u], f.high[u], b + u * 4, c);
+    for (int u = 0; u < 2; u++)
+        if (2 * stage + u < B::count(warp)) load_unit<HALF>(f.low[u], f.high[u], a + u * (HALF * 128), lane);
 }
-// A tile over HIDDEN columns: three stages.
-template <int TILE_ROWS> INLINE void multiply_tile(Ring &r, const uint32_t *b, float *c, int warp, int lane) {
+template <class B> INLINE void multiply_stage(const Fragment &f, const uint32_t *b, float *c, int stage, int warp) {
+#pragma unroll
+    for (int u = 0; u < 2; u++)
+        if (2 * stage + u < B::count(warp)) multiply_unit(f.low[u], f.high[u], b + stage * 8 + u * 4, c);
+}
+// A tile over so many columns. Its stages, but for those beyond the third or fourth, come in one long batch of loads where
+// all are there, else one after the other.
+template <int HALF, int COLUMNS> INLINE void multiply_tile(Ring &r, const uint32_t *b, float *c, int warp, int lane) {
+    using B = Blocks<COLUMNS>;
+    constexpr int N = B::STAGES <= 4 ? B::STAGES : 3, REST = B::STAGES - N;
     c[0] = c[1] = c[2] = c[3] = 0.f;
-    if (r.three_are_there()) {  // one long batch of loads
-        Fragment f[3];
+    if (r.are_there<N>()) {
+        Fragment f[N];
 #pragma unroll
-        for (int s = 0; s < 3; s++) load_stage<TILE_ROWS>(f[s], r.ring + r.index(s) * STAGE + warp * (TILE_ROWS * 128), lane);
+        for (int s = 0; s < N; s++) load_stage<HALF, B>(f[s], r.ring + r.index(s) * STAGE, s, warp, lane);
 #pragma unroll
-        for (int s = 0; s < 3; s++) multiply_stage(f[s], b + s * 8, c);
-        r.release_three(lane);
-        return;
+        for (int s = 0; s < N; s++) multiply_stage<B>(f[s], b, c, s, warp);
+        r.release<N>(lane);
+    } else {
+        Fragment f[2];
+        load_stage<HALF, B>(f[0], r.wait(0), 0, warp, lane);
+#pragma unroll
+        for (int s = 0; s < N; s++) {
+            if (s + 1 < N) load_stage<HALF, B>(f[(s + 1) & 1], r.wait(1), s + 1, warp, lane);
+            multiply_stage<B>(f[s & 1], b, c, s, warp);
+            r.release(lane);
+        }
     }
-    Fragment f[2];
-    load_stage<TILE_ROWS>(f[0], r.wait(0) + warp * (TILE_ROWS * 128), lane);
+    if constexpr (REST > 0) {
+        Fragment f[REST];
 #pragma unroll
-    for (int s = 0; s < 3; s++) {
-        if (s < 2) load_stage<TILE_ROWS>(f[(s + 1) & 1], r.wait(1) + warp * (TILE_ROWS * 128), lane);
-        multiply_stage(f[s & 1], b + s * 8, c);
-        r.release(lane);
+        for (int s = 0; s < REST; s++) load_stage<HALF, B>(f[s], r.wait(s), N + s, warp, lane);
+#pragma unroll
+        for (int s = 0; s < REST; s++) multiply_stage<B>(f[s], b, c, N + s, warp);
+        r.release<REST>(lane);
     }
-}
-// A tile of down: 2,240 columns, of which warps 0 .. 5 have 9 units of 32 and the others 8; five stages.
-INLINE void multiply_down_tile(Ring &r, const uint32_t *b, float *c, int warp, int lane) {
-    multiply_tile<16>(r, b, c, warp, lane);
-    Fragment f;
-    uint4 low, high;
-    uint32_t fourth = r.wait(0) + warp * 2048, fifth = r.wait(1) + warp * 1024;
-    load_stage<16>(f, fourth, lane);
-    if (warp < 6) { low = load_shared(fifth + lane * 16); high = load_shared(fifth + 512 + lane * 16); }
-    multiply_stage(f, b + 24, c);
-    if (warp < 6) multiply_unit(low, high, b + 32, c);
-    r.release(lane);
-    r.release(lane);
 }
 // A warp's sums into a slot: [warp][16 rows of the tile][8 sequences].
 INLINE void hand_over(Handover &h, Shared &s, const float *c, int warp, int lane) {
@@ -123,6 +117,16 @@ INLINE void hand_over(Handover &h, Shared &s, const float *c, int warp, int lane
     *(float2 *)&sum[(row + 8) * 8 + column] = make_float2(c[2], c[3]);
     h.filled(lane);
 }
+template <int PAIRED> INLINE void multiply_pairs(Ring &r, Handover &h, Shared &s, const uint32_t *b, float *c, int warp, int lane) {
+    for (int i = 0; i < PAIRED / 8; i++) {
+        multiply_tile<8, HIDDEN>(r, b, c, warp, lane);
+        hand_over(h, s, c, warp, lane);
+    }
+    if constexpr (PAIRED % 8 > 0) {
+        multiply_tile<PAIRED % 8, HIDDEN>(r, b, c, warp, lane);
+        hand_over(h, s, c, warp, lane);
+    }
+}
 INLINE float sum_of_warps(const float *sum, int i) {
     float v = sum[i];
 #pragma unroll
@@ -130,22 +134,27 @@ INLINE float sum_of_warps(const float *sum, int i) {
     return v;
 }
 
-// ---- norms: rows of the residual stream -> fragments of this warp's 192 features
+// ---- norms: rows of the residual stream -> fragments of this warp's features
+using Hidden = Blocks<HIDDEN>;
 INLINE void load_norm(const bf16 *norm, uint4 *weight, int warp, int lane) {  // constants: asked for before the wait
 #pragma unroll
-    for (int i = 0; i < 6; i++) weight[i] = __ldg((const uint4 *)(norm + warp * 192 + (lane & 3) * 8 + i * 32));
+    for (int i = 0; i < Hidden::MOST; i++)
+        if (i < Hidden::count(warp)) weight[i] = __ldg((const uint4 *)(norm + Hidden::first(warp) * 32 + (lane & 3) * 8 + i * 32));
 }
 INLINE void load_embedding(const bf16 *row, uint32_t *x, int warp, int lane) {  // in the model's own order
 #pragma unroll
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < Hidden::MOST; i++)
 #pragma unroll
-        for (int j = 0; j < 4; j++) x[i * 4 + j] = __ldg((const uint32_t *)(row + warp * 192 + i * 32 + j * 8 + (lane & 3) * 2));
+        for (int j = 0; j < 4; j++) {
+            x[i * 4 + j] = 0;
+            if (i < Hidden::count(warp)) x[i * 4 + j] = __ldg((const uint32_t *)(row + Hidden::first(warp) * 32 + (lane & 3) * 2 + i * 32 + j * 8));
+        }
 }
 INLINE void normalise(const uint32_t *x, const uint4 *weight, uint32_t *b, float (*square)[ROWS], float epsilon, int warp, int lane) {
     const int row = lane >> 2;
     float s4[4] = {0, 0, 0, 0};
 #pragma unroll
-    for (int i = 0; i < 24; i++) add_squares(s4, x[i], i & 3);
+    for (int i = 0; i < 4 * Hidden::MOST; i++) add_squares(s4, x[i], i & 3);
     const float own = lanes_sum(s4);
     if ((lane & 3) == 0) square[warp][row] = own;
     compute_barrier();
@@ -154,7 +163,7 @@ INLINE void normalise(const uint32_t *x, const uint4 *weight, uint32_t *b, float
     for (int i = 0; i < COMPUTE; i++) all += square[i][row];
     const float scale = norm_scale(all, epsilon);
 #pragma unroll
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < Hidden::MOST; i++) {
         const uint32_t w[4] = {weight[i].x, weight[i].y, weight[i].z, weight[i].w};
 #pragma unroll
         for (int j = 0; j < 4; j++) b[i * 4 + j] = normed(x[i * 4 + j], scale, w[j]);

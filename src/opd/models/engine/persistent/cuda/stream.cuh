@@ -1,7 +1,7 @@
 // What one CTA reads of memory, in order: its weights of every phase of every layer, its pages, its part of the head.
 //
 // One lane of one warp walks through all steps and copies stages of 16 KB into the ring. It never looks at what the
-// compute warps wait for, so memory stays busy meanwhile. At most `in_flight` half stages are under way: more would
+// compute warps wait for, so memory stays busy meanwhile; but a step's pages are read when the step before is in them. At most `in_flight` half stages are under way: more would
 // queue up in the memory system, slow down every exchange between CTAs, and let some SMs starve others. While the ring
 // is full, the L2 is asked for what comes next.
 #pragma once
@@ -60,11 +60,12 @@ struct Stream {
     uint64_t policy;
     const uint8_t *weights, *weights_end, *ahead;
     int last_ahead;
-    volatile int *waiting;
+    volatile int *waiting, *steps_kept;
 
     INLINE Stream(Shared &s, const Params &P)
         : ring(shared_address(s.ring)), full(shared_address(s.full)), empty(shared_address(s.empty)), stage(0), phase(1), oldest(0),
-          oldest_phase(0), under_way(0), in_flight(P.in_flight), in_flight_waiting(P.in_flight_waiting), last_ahead(clock()), waiting(&s.waiting) {
+          oldest_phase(0), under_way(0), in_flight(P.in_flight), in_flight_waiting(P.in_flight_waiting), last_ahead(clock()), waiting(&s.waiting),
+          steps_kept(&s.steps_kept) {
         asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     }
     INLINE void wait_for_oldest() {
@@ -100,39 +101,51 @@ struct Stream {
         under_way++;
         if (++stage == STAGES) { stage = 0; phase ^= 1; }
     }
-    INLINE void push_weights(int times, uint32_t bytes) {
-        for (int i = 0; i < times; i++) { push(weights, bytes); weights += bytes; }
+    template <int HALF, int COLUMNS> INLINE void push_tile() {
+        using B = Blocks<COLUMNS>;
+        for (int i = 0; i < B::STAGES; i++) {
+            const uint32_t bytes = (B::whole(i) ? 2 * COMPUTE : B::before(i, COMPUTE)) * HALF * 128;
+            push(weights, bytes);
+            weights += bytes;
+        }
+    }
+    template <int PAIRED> INLINE void push_pairs() {  // of rows over HIDDEN columns
+        for (int i = 0; i < PAIRED / 8; i++) push_tile<8, HIDDEN>();
+        if constexpr (PAIRED % 8 > 0) push_tile<PAIRED % 8, HIDDEN>();
     }
     INLINE void push_pages(const Params &P, const Shared &s, const Pages &mine, int layer, int step) {
         int pair = mine.pair, page = mine.page;
+        unsigned turns = 0;
+        while (*steps_kept < step)
+            if (++turns > (1u << 27)) __trap();
+        __threadfence_block();
         async_fence();  // the newest keys and values of earlier steps were written as ordinary stores
         for (int i = 0; i < mine.count; i++) {
             const int row = pair / KEY_HEADS, position = s.start[row] + step;
             const uint32_t bytes = page == position / PAGE ? ((position % PAGE) / 16 + 1) * 2048 : STAGE;
             const size_t at = (((size_t)layer * P.pages + s.table[row][page]) * KEY_HEADS + pair % KEY_HEADS) * PAGE * HEAD;
             const uint8_t *keys = (const uint8_t *)(P.keys + at), *values = (const uint8_t *)(P.values + at);
-            push(keys, bytes); push(keys + STAGE, bytes);
-            push(values, bytes); push(values + STAGE, bytes);
+            for (int half = 0; half < HEAD / 64; half++) push(keys + half * STAGE, bytes);
+            for (int half = 0; half < HEAD / 64; half++) push(values + half * STAGE, bytes);
             next_page(mine, s.start, step, i, pair, page);
         }
     }
     INLINE void walk(const Params &P, const Shared &s, int cta, int tiles, size_t cta_bytes) {
         for (int step = 0; step < P.steps; step++) {
             ahead = weights = P.weights + cta * cta_bytes;
-            weights_end = weights + P.layers * LAYER_BYTES + tiles * TILE16;
+            weights_end = weights + P.layers * LAYER_BYTES + tiles * HEAD_TILE;
             if (cta < WORKERS) {
                 const Pages mine = my_pages(s.start, step, cta);
                 for (int layer = 0; layer < P.layers; layer++) {
-                    push_weights(3, STAGE);  // q, k, v
+                    push_pairs<QKV>();
                     if (mine.count) push_pages(P, s, mine, layer, step);
-                    push_weights(3, TILE12 / 3);  // output projection
-                    push_weights(24, STAGE);      // gate and up: 8 tiles of 8 + 8 rows
-                    push_weights(3, TILE12 / 3);  // and one of 6 + 6
-                    for (int tile = 0; tile < 3; tile++) { push_weights(4, STAGE); push_weights(1, 6144); }  // down
+                    push_tile<OUT / 2, ATTENDED>();
+                    push_pairs<GATED>();
+                    for (int tile = 0; tile < DOWN / 16; tile++) push_tile<8, DOWN_DEEP>();
                 }
             } else
                 weights += P.layers * LAYER_BYTES;
-            push_weights(tiles * 3, STAGE);
+            for (int tile = 0; tile < tiles; tile++) push_tile<8, HIDDEN>();
         }
     }
 };
