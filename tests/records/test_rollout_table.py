@@ -120,6 +120,24 @@ def test_tables_of_several_processes_make_the_table_of_one(tmp_path, having_alte
     assert parts.read_bytes() == whole.read_bytes()
 
 
+def test_the_teacher_of_each_row_and_the_prompt_as_it_sees_it_are_two_more_columns(tmp_path):
+    plain = with_alternatives([9], 1)
+    seen = {"teacher": "code", "teacher_ids": (1, 7, 8)}, {"teacher": "math", "teacher_ids": None}
+    scored = [
+        replace(plain, rollout=replace(plain.rollout, prompt=replace(plain.rollout.prompt, **one))) for one in seen
+    ]
+    whole, parts = table_path(tmp_path, 1), table_path(tmp_path, 2)
+    write_table(whole, scored)
+    assert read_table(whole) == scored
+    rows = pq.read_table(whole, columns=["teacher", "teacher_prompt_ids"]).to_pylist()
+    assert rows == [
+        {"teacher": "code", "teacher_prompt_ids": [1, 7, 8]},
+        {"teacher": "math", "teacher_prompt_ids": None},
+    ]
+    write_encoded(parts, [encoded(scored[1:]), encoded(scored[:1])], order=[1, 0])
+    assert read_table(parts) == scored
+
+
 def test_a_table_that_can_not_be_written_leaves_the_old_one(tmp_path, full_disk):
     prompt = Prompt(row=3, problem="1+1", answer="2", token_ids=(7, 8))
     rollout = Rollout(prompt=prompt, sample=1, token_ids=(9,), logp=(-0.5,), stop=StopReason.EOS)

@@ -42,6 +42,19 @@ def test_nothing_is_no_prompt_and_no_rollout():
         Prompt(row=4, problem="", answer="", token_ids=())
     with pytest.raises(ValueError, match="rollout of row 17 has no tokens"):
         rollout((), ())
+    with pytest.raises(ValueError, match="prompt of row 17 has no tokens"):
+        dataclasses.replace(PROMPT, teacher_ids=())
+
+
+def test_a_teacher_sees_the_sampled_tokens_after_its_own_prompt():
+    as_the_student_does = rollout((1, 2), (-1.0, -2.0))
+    assert as_the_student_does.seen_by_teacher is as_the_student_does
+    other = dataclasses.replace(
+        as_the_student_does, prompt=dataclasses.replace(PROMPT, teacher="code", teacher_ids=(9, 8, 7))
+    )
+    seen = other.seen_by_teacher
+    assert seen.prompt.token_ids == (9, 8, 7)
+    assert (seen.token_ids, seen.logp, seen.prompt.row) == ((1, 2), (-1.0, -2.0), 17)
 
 
 def test_only_the_limit_cuts_a_rollout_short():

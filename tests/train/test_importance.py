@@ -73,7 +73,7 @@ def test_a_divergence_is_not_weighed_unless_a_number_says_so(load, shifted) -> N
     """What it is at a token does not depend on the token: the weight would add variance and correct nothing."""
     for asked, bound in (("auto", None), (3.0, 3.0)):
         settings = OptimizerSettings(lr=1e-3, largest_importance=asked)
-        updater = Updater(load(), ReverseKL(), settings, teacher=load("teacher"), sampler_differs=True)
+        updater = Updater(load(), ReverseKL(), settings, teachers={None: load("teacher")}, sampler_differs=True)
         assert updater.largest_importance == bound
 
 

@@ -128,7 +128,9 @@ def test_gradients_and_moments_are_planned_for_what_is_trained(make_recipe) -> N
     for name, sets in (("all", ()), ("lora", ("lora.rank=1",))):
         recipe = make_recipe("student.dtype=bfloat16", *sets)
         student = look(recipe.student)
-        found = memory_parts(recipe, load_of(recipe, prompt_tokens=8), device="cpu", student=student, teacher=student)
+        found = memory_parts(
+            recipe, load_of(recipe, prompt_tokens=8), device="cpu", student=student, teachers={None: student}
+        )
         parts[name] = {part.name: part.bytes for part in found}
     for name in ("gradients", "AdamW's two moments"):
         assert parts["lora"][name] < parts["all"][name] / 10

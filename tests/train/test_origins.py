@@ -21,7 +21,7 @@ def test_every_file_has_its_digest_and_all_of_them_are_that_of_a_score(random_mo
     (student / "original").mkdir()
     (student / "original" / "params.json").write_text("{}")
     (student / ".complete").write_text("{}")
-    found = origins_of(student, random_models / "teacher")
+    found = origins_of(student, {None: random_models / "teacher"})
     assert found == Origins(student=tree(student), teacher=tree(random_models / "teacher"))
     assert digest(found.student) == model_digest(student)
 
@@ -31,7 +31,7 @@ def test_a_directory_that_is_both_is_read_once(random_models: Path, monkeypatch:
     read: list[Path] = []
     real = origins.sha256
     monkeypatch.setattr(origins, "sha256", lambda path: read.append(path) or real(path))
-    found = origins_of(random_models / "teacher", random_models / "teacher")
+    found = origins_of(random_models / "teacher", {None: random_models / "teacher"})
     assert found.student == found.teacher
     assert sorted(read) == sorted(set(read))
 

@@ -211,8 +211,8 @@ class Tokenizer(NamedTuple):
 def test_a_model_whose_padding_is_computed_is_named_with_the_reason(load) -> None:
     student = load()
     padded = replace(student, unpackable="NotImplementedError: attention with sliding_window")
-    assert packing_notes(student, student) == []
-    assert packing_notes(student, padded) == [
+    assert packing_notes(student, {None: student}) == []
+    assert packing_notes(student, {None: padded}) == [
         "the teacher is computed over padded rectangles: NotImplementedError: attention with sliding_window"
     ]
 

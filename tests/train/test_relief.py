@@ -30,7 +30,7 @@ SIZES = ("student.dtype=bfloat16", "teacher.dtype=bfloat16", "rollouts.limit_tok
 def test_the_numbers_are_the_plans_largest_first(make_recipe, phase: str) -> None:
     recipe = make_recipe(*SIZES)
     load = load_of(recipe, prompt_tokens=1_024)
-    parts = memory_parts(recipe, load, device="cuda", student=KNOWN, teacher=KNOWN)
+    parts = memory_parts(recipe, load, device="cuda", student=KNOWN, teachers={None: KNOWN})
     here = sorted((part for part in parts if part.phase == phase), key=lambda part: -part.bytes)
     always = sum(part.bytes for part in parts if part.phase == "always")
     text = said(recipe, phase)
@@ -68,7 +68,7 @@ def test_lowering_what_is_named_lowers_what_is_planned(make_recipe) -> None:
     def needed(*sets: str, phase: str) -> int:
         recipe = base.changed(sets)
         load = load_of(recipe, prompt_tokens=64)
-        parts = memory_parts(recipe, load, device="cpu", student=model, teacher=model)
+        parts = memory_parts(recipe, load, device="cpu", student=model, teachers={None: model})
         return peak([part for part in parts if part.phase in (phase, "always")], device="cpu")
 
     for phase in ("sample", "score", "update"):

@@ -10,6 +10,7 @@ import torch
 
 from opd.models.load import LanguageModel, find_model, load_model, load_tokenizer
 from opd.models.plain import PlainSampler, PlainScorer
+from opd.models.scorers import RoutedScorer
 from opd.records.rollouts import Rollout
 from opd.train import objective as objectives
 from opd.train.identities import (
@@ -36,6 +37,7 @@ from opd.train.selfcheck import (
     eos_credit,
     identity_teacher,
     micro_batches,
+    own_teacher,
     sampled,
     sampler_gap,
     self_check,
@@ -186,6 +188,23 @@ def test_a_gap_between_sampler_and_scorer_is_caught(rollouts) -> None:
     assert sampler_gap(PlainScorer(student), rollouts).ok
     assert not sampler_gap(PlainScorer(student, temperature=1.01), rollouts).ok
     assert not sampler_gap(PlainScorer(model(TEACHER, "float32")), rollouts).ok
+
+
+def test_a_score_of_another_teacher_or_of_another_row_is_caught(rollouts) -> None:
+    """E20."""
+    scorers = {"one": PlainScorer(model(TEACHER, "float32")), "other": PlainScorer(model(dtype="float32"))}
+
+    class InTheOrderOfTeachers(RoutedScorer):
+        def score(self, rollouts):
+            return sorted(super().score(rollouts), key=lambda one: one.rollout.prompt.teacher)
+
+    def swapped(given):
+        return RoutedScorer({"one": given["other"], "other": given["one"]})
+
+    assert own_teacher(scorers, rollouts).ok
+    assert not own_teacher(scorers, rollouts, routed=swapped).ok
+    same_lengths = [one for one in rollouts if len(one.token_ids) == len(rollouts[0].token_ids)] * 2
+    assert not own_teacher(scorers, same_lengths, routed=InTheOrderOfTeachers).ok
 
 
 class OwnDivisor(Updater):

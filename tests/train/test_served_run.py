@@ -74,7 +74,7 @@ def test_ranks_share_the_servers_and_what_rank_0_found_of_them(make_recipe, load
 
 def test_nothing_of_the_teacher_is_loaded(make_recipe, load, serve) -> None:
     parts = build(make_recipe(*by(serve(load("teacher", dtype="float32")))))
-    assert {one.device.type for one in parts.teacher.module.parameters()} == {"meta"}
+    assert {one.device.type for one in parts.teachers[None].module.parameters()} == {"meta"}
 
 
 def test_the_plan_leaves_the_teacher_out_and_asks_no_server(make_recipe, tmp_path: Path) -> None:

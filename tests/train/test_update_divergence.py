@@ -42,7 +42,9 @@ def test_the_gradient_is_that_of_the_definition(load, make_scored, optimizer_ste
     objective, student, teacher, scored = find(name)(), load(), load("teacher"), make_scored(LENGTHS)
     assert isinstance(objective, Divergence)
     expected = gradient_by_hand(objective, student, teacher, scored, temperature)
-    updater = Updater(student, objective, UNCLIPPED, teacher=teacher, temperature=temperature, largest_tokens=45)
+    updater = Updater(
+        student, objective, UNCLIPPED, teachers={None: teacher}, temperature=temperature, largest_tokens=45
+    )
     with optimizer_steps() as steps:
         updater.update(scored, step=1)
     for found, right in zip(steps[0].gradients, expected, strict=True):
@@ -58,7 +60,7 @@ def test_chunks_and_micro_batches_change_nothing(load, make_scored, optimizer_st
             load(),
             find(name)(),
             UNCLIPPED,
-            teacher=load("teacher"),
+            teachers={None: load("teacher")},
             largest_tokens=largest_tokens,
             chunk_tokens=chunk_tokens,
         )
@@ -74,7 +76,7 @@ def test_chunks_and_micro_batches_change_nothing(load, make_scored, optimizer_st
 
 def test_the_student_at_its_teacher_does_not_move(load, make_scored, optimizer_steps) -> None:
     """E25: the same model on both sides: no loss, no gradient."""
-    updater = Updater(load(), find("reverse_kl")(), UNCLIPPED, teacher=load())
+    updater = Updater(load(), find("reverse_kl")(), UNCLIPPED, teachers={None: load()})
     with optimizer_steps() as steps:
         stats = updater.update(make_scored(LENGTHS), step=1)
     assert abs(stats.loss) < 1e-12
@@ -85,7 +87,7 @@ def test_the_teacher_has_no_gradient_and_is_left_as_it_was(load, make_scored) ->
     """E49."""
     teacher = load("teacher")
     before = [parameter.clone() for parameter in teacher.module.parameters()]
-    Updater(load(), find("forward_kl")(), UNCLIPPED, teacher=teacher).update(make_scored(LENGTHS), step=1)
+    Updater(load(), find("forward_kl")(), UNCLIPPED, teachers={None: teacher}).update(make_scored(LENGTHS), step=1)
     for parameter, old in zip(teacher.module.parameters(), before, strict=True):
         assert parameter.grad is None
         assert torch.equal(parameter, old)
@@ -99,7 +101,7 @@ def test_the_gap_is_to_the_whole_softmax_where_top_p_cut_what_was_drawn(load, ma
         for one in raw
     ]
     gaps = [
-        Updater(load(), find("jsd")(), UNCLIPPED, teacher=load("teacher")).update(scored, step=1).gap
+        Updater(load(), find("jsd")(), UNCLIPPED, teachers={None: load("teacher")}).update(scored, step=1).gap
         for scored in (raw, cut)
     ]
     assert gaps[0] == gaps[1]
@@ -129,7 +131,7 @@ ids = tuple(range(512))
 scored = [ScoredRollout(rollout=Rollout(prompt=Prompt(row=row, problem="", answer="", token_ids=(1,)), sample=0,
                                         token_ids=ids, logp=(-1.0,) * 512, stop=StopReason.LENGTH),
                         teacher_logp=(-1.0,) * 512) for row in range(8)]
-updater = Updater(student, find(sys.argv[1])(), OptimizerSettings(lr=1e-6), teacher=teacher)
+updater = Updater(student, find(sys.argv[1])(), OptimizerSettings(lr=1e-6), teachers={None: teacher})
 updater.update(scored[:1], step=1)  # optimizer state, libraries
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with open("/proc/self/clear_refs", "w") as file:

@@ -95,6 +95,7 @@ class _Demo:
 
         recipe = self._recipe()
         start = self._score("start", recipe.student.model, "Score the student before distillation")
+        assert recipe.teacher is not None, "the task's recipe has one"
         teacher = self._score("teacher", recipe.teacher.model, "Score the teacher")
         with self._part("distil", f"Distil: {self._steps} updates of the student toward the teacher"):
             self._train(recipe)

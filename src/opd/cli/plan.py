@@ -114,7 +114,7 @@ def _times(made: "Plan") -> "Table":
     measured, forecast = made.rehearsal, made.forecast
     assert measured is not None, "asked before"
     assert forecast is not None, "made with the rehearsal"
-    table = _table(f"time, two steps of {measured.rollout_tokens:,} tokens a rollout")
+    table = _table(f"time, {measured.steps} steps of {measured.rollout_tokens:,} tokens a rollout")
     for phase, seconds in measured.step_seconds.items():
         table.add_row(f"a step: {phase}", f"{seconds:,.2f} s", "")
     table.add_row("a step", f"{measured.seconds:,.2f} s", "at most")

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_origin
 
 import click
 
@@ -159,8 +159,9 @@ def _print_keys(kind: "type[Settings]", *, prefix: str) -> None:
 
     for name, field in kind.model_fields.items():
         if (inner := settings_in(field.annotation)) is not None:
-            click.echo(f"\n[{prefix}{name}]  {_first_line(inner.__doc__)}")
-            _print_keys(inner, prefix=f"{prefix}{name}.")
+            section = f"{prefix}{name}{_named(field.annotation)}"
+            click.echo(f"\n[{section}]  {_first_line(inner.__doc__)}")
+            _print_keys(inner, prefix=f"{section}.")
         else:
             default = "required" if field.is_required() else f"= {json.dumps(field.default)}"
             click.echo(f"  {prefix}{name} {default}\n      {' '.join((field.description or '').split())}")
@@ -172,7 +173,7 @@ def _keys(kind: "type[Settings]", *, prefix: str) -> "Iterator[tuple[str, dict[s
 
     for name, field in kind.model_fields.items():
         if (inner := settings_in(field.annotation)) is not None:
-            yield from _keys(inner, prefix=f"{prefix}{name}.")
+            yield from _keys(inner, prefix=f"{prefix}{name}{_named(field.annotation)}.")
         else:
             required = field.is_required()
             said = " ".join((field.description or "").split())
@@ -180,6 +181,11 @@ def _keys(kind: "type[Settings]", *, prefix: str) -> "Iterator[tuple[str, dict[s
                 f"{prefix}{name}",
                 {"default": None if required else field.default, "required": required, "doc": said},
             )
+
+
+def _named(annotation: object) -> str:
+    """What follows the key of a table of sections, each of which has a name of one's own."""
+    return ".NAME" if get_origin(annotation) is dict else ""
 
 
 def _first_line(text: str | None) -> str:

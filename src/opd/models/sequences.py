@@ -57,12 +57,24 @@ def pack(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], *, device: torch.
     )
 
 
-def micro_batches(rollouts: Sequence[Rollout], *, largest_tokens: int, packs: bool = True) -> list[list[int]]:
+def micro_batches(
+    rollouts: Sequence[Rollout], *, largest_tokens: int, packs: bool = True, by_teacher: bool = False
+) -> list[list[int]]:
     """Indices of the rollouts, in groups of at most `largest_tokens` positions together.
 
     Longest first, so that the sequences of a group are of like length. A rollout that is longer alone is a group of
-    its own. Without `packs` a group is computed as a rectangle, and its padding counts.
+    its own. Without `packs` a group is computed as a rectangle, and its padding counts. `by_teacher`: the rollouts of
+    a group have one teacher.
     """
+    if by_teacher:
+        places: dict[str | None, list[int]] = {}
+        for index, rollout in enumerate(rollouts):
+            places.setdefault(rollout.prompt.teacher, []).append(index)
+        return [
+            [own[index] for index in group]
+            for own in places.values()
+            for group in micro_batches([rollouts[n] for n in own], largest_tokens=largest_tokens, packs=packs)
+        ]
     order = sorted(range(len(rollouts)), key=lambda index: -sequence_tokens(rollouts[index]))
     groups: list[list[int]] = []
     positions = 0

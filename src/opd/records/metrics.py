@@ -32,6 +32,26 @@ class Spread(Settings):
     """The rank of `most`."""
 
 
+class TeacherMetrics(Settings):
+    """What one of several teachers had of a step."""
+
+    rollouts: int
+    tokens: int
+    """Sampled tokens that it scored."""
+    kl: float
+    """Mean of log student - log teacher over them, nats."""
+    clamped: Share
+    """Share of them whose k1 was beyond the clamp; 0 for an objective without one."""
+    cut_short: Share
+    """Share of its rollouts that the length limit ended."""
+    first_token_kl: float
+    """Mean of log student - log teacher (the sampler's and the scorer's) at the first token of each rollout, nats."""
+    first_token_distance: float
+    """Median of |log student - log teacher| at the first token, nats."""
+    eos_teacher_logp: float | None
+    """Mean log-probability (nats) that it gives the student's end of sequence; null where none ended."""
+
+
 class StepMetrics(Settings):
     """One line of `metrics.jsonl`. All but seconds and `peak_bytes` repeat bit for bit on one machine."""
 
@@ -81,6 +101,8 @@ class StepMetrics(Settings):
     """What looks wrong in this step, worked out from this line and those before it."""
     seconds_by_rank: dict[str, Spread] | None = None
     """By phase, of each rank's own work, and `wait`: for the others. Null where one process makes the run."""
+    teachers: dict[str, TeacherMetrics] | None = Field(default=None, exclude_if=lambda some: some is None)
+    """Of each of several teachers that had rows in the step; left out where there is one."""
 
 
 class StopCause(StrEnum):
@@ -138,7 +160,9 @@ class RunSummary(Settings):
     student: str | None = None
     """Digest of the directory that the student began from, as a score of it names it; null in older runs."""
     teacher: str | None = None
-    """Digest of the teacher's directory."""
+    """Digest of the teacher's directory; null where there are several."""
+    teachers: dict[str, str] = Field(default={}, exclude_if=lambda some: not some)
+    """Of each of several teachers' directories, by its name; left out where there is one."""
     left_out: LeftOut = LeftOut()
     """Rows that were not trained on, by the reason."""
     ungraded: int | None = None

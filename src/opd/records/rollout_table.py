@@ -3,8 +3,10 @@
     row  epoch  sample  problem  answer  stop  prompt_ids  token_ids  student_logp  teacher_logp
     int  int    int     text     text    text  [int32]     [int32]    [float32]     [float32]      a row a rollout
 
-Where a recipe asks for the teacher's alternatives, two more columns follow: `alternative_ids` [int32] and
-`alternative_logp` [float32], K for each token, one token's after the other's, the likeliest first.
+Where rows name their teacher, two more columns follow: `teacher`, its name, and `teacher_prompt_ids` [int32], null
+where it sees the prompt as the student does. Where a recipe asks for the teacher's alternatives, so do two others:
+`alternative_ids` [int32] and `alternative_logp` [float32], K for each token, one token's after the other's, the
+likeliest first.
 `rollouts/tokenizer.json` beside the tables turns ids back into text. Log-probabilities are in nats, the student's of
 the distribution that was drawn from. `docs/recipe.md` describes each column.
 """
@@ -34,6 +36,7 @@ _SCHEMA = pa.schema(
         ("teacher_logp", pa.list_(pa.float32())),
     ]
 )
+_TAUGHT = pa.schema([("teacher", pa.string()), ("teacher_prompt_ids", pa.list_(pa.int32()))])
 _IDS = pa.field("alternative_ids", pa.list_(pa.int32()))
 _LOGP = pa.field("alternative_logp", pa.list_(pa.float32()))
 
@@ -67,6 +70,7 @@ def write_encoded(path: Path, tables: Sequence[bytes], *, order: Sequence[int]) 
 
 
 def _table(scored: Sequence[ScoredRollout]) -> pa.Table:
+    named = any(one.rollout.prompt.teacher is not None for one in scored)
     rows = [
         {
             "row": one.rollout.prompt.row,
@@ -79,10 +83,12 @@ def _table(scored: Sequence[ScoredRollout]) -> pa.Table:
             "token_ids": one.rollout.token_ids,
             "student_logp": one.rollout.logp,
             "teacher_logp": one.teacher_logp,
+            "teacher": one.rollout.prompt.teacher,
+            "teacher_prompt_ids": one.rollout.prompt.teacher_ids,
         }
         for one in scored
     ]
-    table = pa.Table.from_pylist(rows, schema=_SCHEMA)
+    table = pa.Table.from_pylist(rows, schema=pa.schema([*_SCHEMA, *_TAUGHT]) if named else _SCHEMA)
     others = [one.alternatives for one in scored if one.alternatives is not None]
     if others:
         if len(others) != len(scored):
@@ -108,6 +114,8 @@ def read_table(path: Path) -> list[ScoredRollout]:
                     problem=row["problem"],
                     answer=row["answer"],
                     token_ids=tuple(row["prompt_ids"]),
+                    teacher=row.get("teacher"),
+                    teacher_ids=_tuple(row.get("teacher_prompt_ids")),
                 ),
                 sample=row["sample"],
                 token_ids=tuple(row["token_ids"]),
@@ -131,7 +139,12 @@ def _lists(values: "Sequence[array[Any]]", *, of: pa.DataType) -> pa.ListArray:
 
 
 def _schema_of(path: Path) -> pa.Schema:
-    return pa.schema([*_SCHEMA, _IDS, _LOGP]) if _IDS.name in pq.read_schema(path).names else _SCHEMA
+    there = pq.read_schema(path).names
+    return pa.schema([*_SCHEMA, *(one for one in (*_TAUGHT, _IDS, _LOGP) if one.name in there)])
+
+
+def _tuple(ids: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if ids is None else tuple(ids)
 
 
 def _alternatives(row: dict[str, Any]) -> Alternatives | None:

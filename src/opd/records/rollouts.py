@@ -6,7 +6,7 @@ One log-probability for each sampled token, in nats; lists of different lengths 
 """
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -31,9 +31,11 @@ class Prompt:
     answer: str
     token_ids: tuple[int, ...]
     epoch: int = 0  # how often the row was drawn before; with it a row met again is sampled anew
+    teacher: str | None = None  # who scores its rollouts; null: the only one
+    teacher_ids: tuple[int, ...] | None = None  # the problem as that teacher sees it; null: as the student does
 
     def __post_init__(self) -> None:
-        if not self.token_ids:
+        if not self.token_ids or self.teacher_ids == ():
             raise ValueError(f"the prompt of row {self.row} has no tokens")
 
 
@@ -55,6 +57,12 @@ class Rollout:
                 raise ValueError(f"{len(self.token_ids)} token ids but {len(values)} log-probabilities")
         if not self.token_ids:
             raise ValueError(f"the rollout of row {self.prompt.row} has no tokens")
+
+    @property
+    def seen_by_teacher(self) -> "Rollout":
+        """The same tokens, after the prompt that the teacher sees."""
+        seen = self.prompt.teacher_ids
+        return self if seen is None else replace(self, prompt=replace(self.prompt, token_ids=seen))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,3 +35,5 @@ class TeacherServer(Settings):
     failures: NonNegativeInt = 0
     """Requests that had to be asked again, here or elsewhere."""
     last_failure: str | None = None
+    teacher: str | None = None
+    """Which of several teachers it serves."""

@@ -8,10 +8,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from opd.records.metrics import StepMetrics
+from opd.records.metrics import StepMetrics, TeacherMetrics
 from opd.records.rollouts import ScoredRollout
 from opd.train.balance import balance_note
 from opd.train.facts import RolloutFacts, facts_of
+from opd.train.teachers import TeacherName, role
 
 IMPROBABLE_END = -10.0  # nats; a teacher that ends with the same token gives it a few at most
 DISTANT_OPENING = 2.0  # nats; within one chat template and one thinking mode it is a fraction
@@ -49,8 +50,7 @@ def edges_of(facts: Sequence[RolloutFacts]) -> Edges:
 def warnings_of(line: StepMetrics, before: Sequence[StepMetrics]) -> tuple[str, ...]:
     """What looks wrong in this step; `before` are the lines of the steps before it, in order."""
     found = [
-        ending_note(line.eos_teacher_logp),
-        _opening_note([*before[-FEWEST_OPENINGS:], line]),
+        *_teachers_notes(line, before),
         balance_note(line.objective),
         _grading_note(line),
         _rise_note([*before[-RISE_STEPS:], line]),
@@ -58,17 +58,29 @@ def warnings_of(line: StepMetrics, before: Sequence[StepMetrics]) -> tuple[str, 
     return tuple(note for note in found if note)
 
 
-def ending_note(eos_teacher_logp: float | None) -> str | None:
+def _teachers_notes(line: StepMetrics, before: Sequence[StepMetrics]) -> list[str | None]:
+    """What looks wrong between the student and its teacher, or each of several."""
+    if line.teachers is None:
+        return [ending_note(line.eos_teacher_logp), _opening_note([*before[-FEWEST_OPENINGS:], line])]
+    found = []
+    for name, own in line.teachers.items():
+        earlier = [one.teachers[name] for one in before if one.teachers and name in one.teachers]
+        found.append(ending_note(own.eos_teacher_logp, teacher=name))
+        found.append(_opening_note([*earlier[-FEWEST_OPENINGS:], own], teacher=name))
+    return found
+
+
+def ending_note(eos_teacher_logp: float | None, *, teacher: TeacherName = None) -> str | None:
     """The line when the teacher finds the student's end of sequence all but impossible; else None (faults E23)."""
     if eos_teacher_logp is None or eos_teacher_logp >= IMPROBABLE_END:
         return None
     return (
-        f"the teacher gives the student's end of sequence {eos_teacher_logp:.1f} nats on average: the two end "
-        "differently, and answers will grow; a base student under a chat teacher does that"
+        f"the {role(teacher)} gives the student's end of sequence {eos_teacher_logp:.1f} nats on average: the two "
+        "end differently, and answers will grow; a base student under a chat teacher does that"
     )
 
 
-def _opening_note(lines: Sequence[StepMetrics]) -> str | None:
+def _opening_note(lines: Sequence[StepMetrics | TeacherMetrics], *, teacher: TeacherName = None) -> str | None:
     """E36, over the fewest last lines that hold enough rollouts; of several, the median of their medians."""
     rollouts, distances = 0, []
     for line in reversed(lines):
@@ -79,8 +91,8 @@ def _opening_note(lines: Sequence[StepMetrics]) -> str | None:
     if rollouts < FEWEST_OPENINGS or (distance := median(distances)) < DISTANT_OPENING:
         return None
     return (
-        f"student and teacher are {distance:.1f} nats apart at the first token (median of {rollouts} rollouts): the "
-        "teacher expects another opening; compare chat templates and thinking modes"
+        f"student and {role(teacher)} are {distance:.1f} nats apart at the first token (median of {rollouts} "
+        "rollouts): the teacher expects another opening; compare chat templates and thinking modes"
     )
 
 

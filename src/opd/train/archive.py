@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from opd.models.machine import describe
-from opd.models.served.scorer import ServedScorer
+from opd.models.scorers import teacher_servers
 from opd.records.files import digest, read_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
 from opd.records.rollout_table import table_path
@@ -47,7 +47,8 @@ class Archive:
         if ends or step % save.every == 0:
             self._checkpoint(step)
         if save.state_due(step, ends=ends):
-            self._states.save(self._state(line), self._parts.updater.state())
+            written = self._parts.shares is not None  # by each rank its own
+            self._states.save(self._state(line), None if written else self._parts.updater.state())
         return line
 
     def ended(self, step: int, *, last_step: int) -> StopCause | None:
@@ -79,9 +80,10 @@ class Archive:
             resumed_from=self._resumed_from,
             best=tuple(path.name for path in self._checkpoints.best(self._means())),
             student=digest(parts.origins.student),
-            teacher=digest(parts.origins.teacher),
+            teacher=digest(parts.origins.teacher) if recipe.teacher is not None else None,
+            teachers={name: digest(files) for name, files in parts.origins.teachers.items()},
             left_out=parts.left_out,
-            teacher_servers=parts.scorer.records if isinstance(parts.scorer, ServedScorer) else (),
+            teacher_servers=teacher_servers(parts.scorer),
             ungraded=sum(line.ungraded or 0 for line in self._lines) if recipe.reward is not None else None,
         )
 

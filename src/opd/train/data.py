@@ -4,12 +4,12 @@ JSON Lines or parquet; a row has at least a problem and an answer, each as text 
 named by its place in the file, so that a filter changes no row's sampling noise.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import PositiveInt, field_validator
+from pydantic import Field, PositiveInt, field_validator
 
 from opd.grading.grader import check_gold
 from opd.models.chat import prompt_ids, user_text
@@ -26,6 +26,7 @@ from opd.train.rows import read_rows
 from opd.train.templates import template_text
 
 SHOWN = 60  # characters of a problem in a message
+ONLY: tuple[str | None, ...] = (None,)  # the names of teachers, where there is one without a name
 
 
 class DataSettings(Settings):
@@ -41,6 +42,8 @@ class DataSettings(Settings):
     """The field with the problem: a text, or a chat of one user's turn. A dot leads into a value."""
     answer_field: str = "answer"
     """The field with the answer, a text or a number; distillation does not use it, graders and pages do."""
+    teacher_field: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """The field with the name of the row's teacher, where a recipe has several. A dot leads into a value."""
     prompt: str = "{problem}"
     """The user's turn, or the name of a template: plain, boxed, dapo. The student's chat template goes around it."""
     shuffle: bool = True
@@ -76,25 +79,30 @@ def check_data(settings: DataSettings) -> Path:
     return path
 
 
-def read_problems(settings: DataSettings, *, graded: bool) -> tuple[list[Problem], LeftOut]:
+def read_problems(
+    settings: DataSettings, *, graded: bool, teachers: Collection[str | None] = ONLY
+) -> tuple[list[Problem], LeftOut]:
     """The problems to train on, in the order of the file, and what was left out; `graded`: there is a task reward.
 
-    Raises `AskedWrongly` when there are none, or a row lacks its problem or its answer.
+    Raises `AskedWrongly` when there are none, when a row lacks its problem, its answer or its teacher, or when one of
+    the teachers has no row.
     """
-    found = list(_problems(settings))
+    found = list(_problems(settings, teachers))
     asking = [problem for problem in found if problem.text.strip()]
     kept = [problem for problem in asking if not graded or _can_be_right(problem)]
     left_out = LeftOut(blank=len(found) - len(asking), unanswered=len(asking) - len(kept))
-    _check_any(settings, kept, left_out)
+    _check_any(settings, [problem.teacher for problem in kept], left_out, teachers)
     return kept, left_out
 
 
-def read_prompts(settings: DataSettings, tokenizer: Any, *, graded: bool = False) -> TrainingRows:
+def read_prompts(
+    settings: DataSettings, tokenizer: Any, *, graded: bool = False, teachers: Collection[str | None] = ONLY
+) -> TrainingRows:
     """The problems as prompts.
 
     Raises `AskedWrongly` as `read_problems` does, and when a prompt is too long and may not be dropped.
     """
-    problems, left_out = read_problems(settings, graded=graded)
+    problems, left_out = read_problems(settings, graded=graded, teachers=teachers)
     prompts: list[Prompt] = []
     for problem in problems:
         prompt = _prompt(settings, tokenizer, problem)
@@ -106,7 +114,7 @@ def read_prompts(settings: DataSettings, tokenizer: Any, *, graded: bool = False
                 f'{settings.limit_prompt_tokens}; raise data.limit_prompt_tokens, or set data.too_long = "drop"'
             )
     left_out = left_out.model_copy(update={"too_long": len(problems) - len(prompts)})
-    _check_any(settings, prompts, left_out)
+    _check_any(settings, [prompt.teacher for prompt in prompts], left_out, teachers)
     return TrainingRows(prompts=prompts, left_out=left_out)
 
 
@@ -130,7 +138,7 @@ def repeats_fault(settings: DataSettings, problems: Sequence[tuple[int, str]], f
     )
 
 
-def _problems(settings: DataSettings) -> Iterator[Problem]:
+def _problems(settings: DataSettings, teachers: Collection[str | None]) -> Iterator[Problem]:
     """The rows that the filter leaves."""
     for row, values in enumerate(read_rows(check_data(settings))):
         if any(written(value_in(values, field)) != value for field, value in settings.where.items()):
@@ -139,7 +147,27 @@ def _problems(settings: DataSettings) -> Iterator[Problem]:
         text = _problem(values, settings.problem_field, place=place)
         if (answer := written(value_in(values, settings.answer_field))) is None:
             raise AskedWrongly(_no_text(place, settings.answer_field, values))
-        yield Problem(row=row, name=f"row {row}", text=text, answer=answer)
+        teacher = _teacher(values, settings.teacher_field, teachers, place=place)
+        yield Problem(row=row, name=f"row {row}", text=text, answer=answer, teacher=teacher)
+
+
+def _teacher(
+    values: Mapping[str, Any], field: str | None, known: Collection[str | None], *, place: str
+) -> str | None:
+    """The name of the row's teacher; None for the only one that has none. One that is not known is refused."""
+    if field is None:
+        (only,) = known
+        return only
+    named = written(value_in(values, field))
+    if named in known:
+        return named
+    there_are = f"there are: {', '.join(sorted(filter(None, known)))}"
+    if named is None or not named.strip():
+        raise AskedWrongly(f"{place}: field {field!r} names no teacher; {there_are}")
+    raise AskedWrongly(
+        f"{place}: field {field!r} names teacher {named!r}; {there_are}. Add [teachers.{named}], or leave such rows "
+        "out by data.where"
+    )
 
 
 def _problem(values: Mapping[str, Any], field: str, *, place: str) -> str:
@@ -168,11 +196,20 @@ def _can_be_right(problem: Problem) -> bool:
     return True
 
 
-def _check_any(settings: DataSettings, rows: Sequence[object], left_out: LeftOut) -> None:
-    if not rows:
-        filtered = f" that has {settings.where}" if settings.where else ""
-        because = f" ({left_out})" if str(left_out) else ""
+def _check_any(
+    settings: DataSettings, named: Sequence[str | None], left_out: LeftOut, teachers: Collection[str | None]
+) -> None:
+    """There are rows, which name these teachers, and every teacher has some (faults E53)."""
+    filtered = f" that has {settings.where}" if settings.where else ""
+    because = f" ({left_out})" if str(left_out) else ""
+    if not named:
         raise AskedWrongly(f"{settings.path} has no row{filtered} to train on{because}")
+    for teacher in teachers:
+        if teacher not in named:
+            raise AskedWrongly(
+                f"{settings.path} has no row{filtered} to train on{because} that names teacher {teacher!r} in field "
+                f"{settings.teacher_field!r}; leave [teachers.{teacher}] out, which would only take memory"
+            )
 
 
 def _prompt(settings: DataSettings, tokenizer: Any, problem: Problem) -> Prompt:
@@ -181,4 +218,5 @@ def _prompt(settings: DataSettings, tokenizer: Any, problem: Problem) -> Prompt:
         problem=problem.text,
         answer=problem.answer or "",
         token_ids=prompt_ids(tokenizer, user_text(settings.prompt, problem.text)),
+        teacher=problem.teacher,
     )

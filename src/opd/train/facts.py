@@ -17,6 +17,7 @@ class RolloutFacts:
     reward: float | None
     first_gap: float  # log student - log teacher at the first token, by sampler and scorer
     eos_teacher_logp: float | None  # of the first stop id, by the teacher; None where there is none
+    teacher: str | None = None  # its name, of several
 
 
 def facts_of(scored: Sequence[ScoredRollout], *, stop_ids: Collection[int]) -> list[RolloutFacts]:
@@ -36,6 +37,7 @@ def facts_of(scored: Sequence[ScoredRollout], *, stop_ids: Collection[int]) -> l
                 ),
                 None,
             ),
+            teacher=one.rollout.prompt.teacher,
         )
         for one in scored
     ]

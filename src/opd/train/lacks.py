@@ -1,6 +1,6 @@
 """What a recipe needs and this machine does not have, said all at once, before anything is loaded or made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
@@ -12,10 +12,11 @@ from opd.models.served.scorer import check_here
 from opd.models.vllm.installed import vllm_version
 from opd.records.errors import AskedWrongly
 from opd.train.data import check_data
-from opd.train.memory import GIB, Found, look, state_bytes, trained_parameters
+from opd.train.memory import GIB, Found, look, state_bytes, teachers_weights, trained_parameters
 from opd.train.recipe import Recipe
 from opd.train.reward import unusable_grader
 from opd.train.sink import lacking
+from opd.train.teachers import TeacherName, role, section
 
 
 def lacks(recipe: Recipe) -> list[str]:
@@ -23,23 +24,29 @@ def lacks(recipe: Recipe) -> list[str]:
 
     A model on the hub is fetched only when nothing else is lacking.
     """
-    weights = recipe.reads_teacher
-    student, teacher = look(recipe.student), look(recipe.teacher, weights=weights)
+    student, teachers = look(recipe.student), look_at_teachers(recipe)
     others = _beside_models(recipe)
-    if not others and _least_memory(recipe, student, teacher) is None:
+    if not others and _least_memory(recipe, student, teachers) is None:
         student = student if student.here else look(recipe.student, fetch=True)
-        teacher = teacher if teacher.here else look(recipe.teacher, fetch=True, weights=weights)
-    return [*_of_models(recipe, student, teacher), *others]
+        fetched = look_at_teachers(recipe, fetch=True)
+        teachers = {name: one if one.here else fetched[name] for name, one in teachers.items()}
+    return [*_of_models(recipe, student, teachers), *others]
 
 
-def missing_here(recipe: Recipe, student: Found, teacher: Found) -> list[str]:
-    """The same with these two models as they were found; nothing is fetched."""
-    return [*_of_models(recipe, student, teacher), *_beside_models(recipe)]
+def missing_here(recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Found]) -> list[str]:
+    """The same with these models as they were found; nothing is fetched."""
+    return [*_of_models(recipe, student, teachers), *_beside_models(recipe)]
 
 
-def _of_models(recipe: Recipe, student: Found, teacher: Found) -> list[str]:
-    faults = [f"{role}: {one.fault}" for role, one in (("student", student), ("teacher", teacher)) if one.fault]
-    return faults + [fault for fault in [_least_memory(recipe, student, teacher)] if fault]
+def look_at_teachers(recipe: Recipe, *, fetch: bool = False) -> dict[TeacherName, Found]:
+    """What there is of each teacher, by its name; see `look`."""
+    return {name: look(one, fetch=fetch, weights=one.reads_weights) for name, one in recipe.all_teachers.items()}
+
+
+def _of_models(recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Found]) -> list[str]:
+    found = {"student": student, **{role(name): one for name, one in teachers.items()}}
+    faults = [f"{who}: {one.fault}" for who, one in found.items() if one.fault]
+    return faults + [fault for fault in [_least_memory(recipe, student, teachers)] if fault]
 
 
 def _beside_models(recipe: Recipe) -> list[str]:
@@ -49,21 +56,25 @@ def _beside_models(recipe: Recipe) -> list[str]:
         missing_library() if recipe.lora is not None else None,
         missing_compiler(device_meant(recipe.machine.device)) if recipe.machine.compile else None,
         unusable_grader(recipe.reward),
-        _fault(vllm_version, "machine") if "vllm" in (recipe.machine.engine, recipe.machine.scorer) else None,
-        _fault(partial(check_here, recipe.machine.served), "teacher") if recipe.machine.scorer == "served" else None,
+        _fault(vllm_version, "machine") if recipe.vllms else None,
+        *(
+            _fault(partial(check_here, one.served, section=section(name)), role(name))
+            for name, one in recipe.all_teachers.items()
+            if one.scorer == "served"
+        ),
     ]
     return [fault for fault in faults if fault]
 
 
-def _least_memory(recipe: Recipe, student: Found, teacher: Found) -> str | None:
+def _least_memory(recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Found]) -> str | None:
     """The floor that no setting of the machine lowers, which a run refuses to start below."""
     device = device_meant(recipe.machine.device)
     needed = None
-    served = recipe.machine.scorer == "served"  # on another machine, or at least in another process
-    if student.parameters is not None and (served or teacher.parameters is not None):
+    # a served one is on another machine, or at least in another process
+    here = [one for name, one in teachers.items() if recipe.all_teachers[name].scorer != "served"]
+    if student.parameters is not None and all(one.parameters is not None for one in here):
         needed = state_bytes(recipe.student, student.parameters, trained=trained_parameters(recipe, student))
-    if needed is not None and teacher.parameters is not None and not served:
-        needed += state_bytes(recipe.teacher, teacher.parameters, trained=0)
+        needed += sum(part.bytes for part in teachers_weights(recipe, teachers, device=device))
     amount = "" if needed is None else f" with at least {needed / GIB:.0f} GiB"
     if device == "cuda" and not torch.cuda.is_available():
         what = f"a CUDA device{amount}; this machine has none"

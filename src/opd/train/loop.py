@@ -14,18 +14,21 @@ from statistics import fmean
 
 from opd.models.machine import peak_bytes
 from opd.records.files import append_lines
-from opd.records.metrics import RunSummary, StepMetrics, StopCause
+from opd.records.metrics import RunSummary, StepMetrics, StopCause, TeacherMetrics
 from opd.records.rollout_table import encoded, write_encoded, write_table
 from opd.records.rollouts import Prompt, ScoredRollout
 from opd.train.alarms import edges_of
 from opd.train.archive import Archive
 from opd.train.clock import Phases, Progress
 from opd.train.facts import RolloutFacts, facts_of
+from opd.train.ranks.ranks import Ranks
 from opd.train.ranks.shares import shares
 from opd.train.ranks.stragglers import RankReport, own_seconds, spreads
 from opd.train.recipe import Parts, Recipe
 from opd.train.resume import Start
-from opd.train.tally import UpdateStats
+from opd.train.shares import save_shares
+from opd.train.state import States
+from opd.train.tally import Taught, UpdateStats
 
 
 def train(
@@ -59,7 +62,7 @@ def train(
         waited = ranks.waited_seconds
         draws = parts.order.at(step, prompts_per_step=asked.prompts_per_step)
         prompts = [replace(parts.prompts[draw.row], epoch=draw.epoch) for draw in draws]
-        share = shares([len(prompt.token_ids) for prompt in prompts], ranks=ranks.count)[ranks.rank]
+        share = _share(prompts, ranks)
         places = [place * asked.per_prompt + sample for place in share for sample in range(asked.per_prompt)]
         scored = _scored([prompts[place] for place in share], recipe, parts, seeds=seeds, phases=phases)
         with phases.phase("update"):
@@ -73,6 +76,9 @@ def train(
         budget.stepped(phases.total())
         stopped = StopCause.INTERRUPTED if any(one.interrupted for one in reports) else None
         cause = ranks.told(budget.cause(step, last_step=last_step) or stopped)
+        if parts.shares is not None and recipe.save.state_due(step, ends=cause is not None):
+            with phases.phase("save"):
+                save_shares(States(out), step, parts.updater.state(), parts.shares)
         with phases.phase("gather") if ranks.count > 1 else nullcontext():
             facts, write = _collected(scored, places, recipe, parts)
         ranks.first(
@@ -85,6 +91,12 @@ def train(
             )
         )
     return ranks.first(lambda: keeper.archive.summary(step, cause, rows_seen=len(seen)))
+
+
+def _share(prompts: Sequence[Prompt], ranks: Ranks) -> list[int]:
+    """The places in the step of this rank's prompts."""
+    lengths = [len(prompt.token_ids) for prompt in prompts]
+    return shares(lengths, ranks=ranks.count, kinds=[prompt.teacher for prompt in prompts])[ranks.rank]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +200,22 @@ def step_metrics(
         first_token_distance=at_edges.first_token_distance,
         eos_teacher_logp=at_edges.eos_teacher_logp,
         seconds_by_rank=spreads(reports) if len(reports) > 1 else None,
+        teachers={name: _of_teacher(name, one, facts) for name, one in stats.teachers.items()} or None,
+    )
+
+
+def _of_teacher(name: str, taught: Taught, facts: Sequence[RolloutFacts]) -> TeacherMetrics:
+    own = [one for one in facts if one.teacher == name]
+    at_edges = edges_of(own)
+    return TeacherMetrics(
+        rollouts=len(own),
+        tokens=taught.tokens,
+        kl=taught.kl,
+        clamped=taught.clamped,
+        cut_short=sum(one.cut_short for one in own) / len(own),
+        first_token_kl=at_edges.first_token_kl,
+        first_token_distance=at_edges.first_token_distance,
+        eos_teacher_logp=at_edges.eos_teacher_logp,
     )
 
 

@@ -1,8 +1,8 @@
 """What a run began from, as digests of files: a resumed run goes on from the same student and teacher, or not at all.
 
-Every file of a model's directory is hashed once, at the beginning, several at a time; a directory that is both
-student and teacher is read once. SHA-256 takes about a second a gigabyte and core, and leaves the files where loading
-finds them, in the page cache.
+Every file of a model's directory is hashed once, at the beginning, several at a time; a directory that is several of
+them, student or teacher, is read once. SHA-256 takes about a second a gigabyte and core, and leaves the files where
+loading finds them, in the page cache.
 """
 
 import os
@@ -11,9 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
 
+from pydantic import Field
+
 from opd.records.errors import AskedWrongly
 from opd.records.files import files_in, sha256
 from opd.records.settings import Settings
+from opd.train.teachers import TeacherName, role
 
 LARGEST_THREADS = 16  # by then a disk is slower than the cores
 # what a model is read from; a README that was added makes no other model
@@ -23,10 +26,19 @@ Files = dict[str, str]
 
 
 class Origins(Settings):
-    """SHA-256 of the files of both directories, by relative path."""
+    """SHA-256 of the files of the directories, by relative path."""
 
     student: Files
-    teacher: Files
+    teacher: Files = {}
+    """Of the only teacher; empty where there are several."""
+    teachers: dict[str, Files] = Field(default={}, exclude_if=lambda some: not some)
+    """Of each of several, by its name."""
+
+    @property
+    def by_role(self) -> dict[str, Files]:
+        """Those of each model, under what it is called in messages."""
+        taught = {role(name): files for name, files in self.teachers.items()} or {role(None): self.teacher}
+        return {"student": self.student} | taught
 
 
 class Beginning(Settings):
@@ -37,27 +49,28 @@ class Beginning(Settings):
     models: Origins
 
 
-def origins_of(student: Path, teacher: Path) -> Origins:
-    """The digests of the files in the two directories, which may be one."""
-    paths = sorted({path for folder in (student, teacher) for path in files_in(folder)})
+def origins_of(student: Path, teachers: Mapping[TeacherName, Path]) -> Origins:
+    """The digests of the files in the directories, several of which may be one."""
+    folders = {student, *teachers.values()}
+    paths = sorted({path for folder in folders for path in files_in(folder)})
     with ThreadPoolExecutor(min(LARGEST_THREADS, os.cpu_count() or 1)) as pool:
         found = dict(zip(paths, pool.map(sha256, paths), strict=True))
     of = {
-        folder: {path.relative_to(folder).as_posix(): found[path] for path in files_in(folder)}
-        for folder in (student, teacher)
+        folder: {path.relative_to(folder).as_posix(): found[path] for path in files_in(folder)} for folder in folders
     }
-    return Origins(student=of[student], teacher=of[teacher])
+    several = {name: of[folder] for name, folder in teachers.items() if name is not None}
+    return Origins(student=of[student], teacher=of[teachers[None]] if None in teachers else {}, teachers=several)
 
 
 def check_same(before: Origins, now: Origins, *, places: Mapping[str, str]) -> None:
-    """Nothing, when both models are those that the run began with; else `AskedWrongly` with what differs (E59).
+    """Nothing, when all models are those that the run began with; else `AskedWrongly` with what differs (E59).
 
-    `places` are the references of the two, by role, for the message.
+    `places` are their references, by role, for the message.
     """
     found = [
-        f"the {role} {places[role]} has changed: {'; '.join(differing)}"
-        for role in ("student", "teacher")
-        if (differing := list(_differing(getattr(before, role), getattr(now, role))))
+        f"the {who} {place} has changed: {'; '.join(differing)}"
+        for who, place in places.items()
+        if (differing := list(_differing(before.by_role[who], now.by_role[who])))
     ]
     if found:
         raise AskedWrongly(

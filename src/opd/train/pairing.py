@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from opd.models.load import LanguageModel
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speaker:
@@ -11,6 +13,11 @@ class Speaker:
 
     tokenizer: Any
     stop_ids: frozenset[int]  # of tokenizer, config.json and generation_config.json together
+
+
+def speaker_of(model: LanguageModel) -> Speaker:
+    """What is known of a model that is loaded."""
+    return Speaker(tokenizer=model.tokenizer, stop_ids=model.stop_ids)
 
 
 def mismatch(student: Speaker, teacher: Speaker) -> str | None:

@@ -11,18 +11,18 @@ No objective mixes tokens, so the gradient of a chunk is known before the logits
 for a GPU: what a pass saw stays on the device until the step has been handed over whole.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from opd.models.head import backward_in_chunks, head_logits, head_logp, head_matrix
 from opd.models.load import LanguageModel
 from opd.models.logprobs import before_kept
-from opd.models.sequences import Sequences
+from opd.models.sequences import Sequences, packed
 from opd.records.rollouts import ScoredRollout
 from opd.train.batch import Batch
-from opd.train.masters import Masters
+from opd.train.masters import MasterWeights
 from opd.train.objective import Divergence, Objective, StudentView, TokenLoss, TokenObjective
 
 
@@ -44,15 +44,16 @@ class Seen:
     weight_N: torch.Tensor  # of each token's loss
     loss_N: torch.Tensor
     metrics_N: dict[str, torch.Tensor]
+    taught_N: dict[str, torch.Tensor] = field(default_factory=dict)  # by name of several teachers: whose token it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passes:
-    """Student, teacher and objective, and how they meet."""
+    """Student, teachers and objective, and how they meet."""
 
     student: LanguageModel
-    masters: Masters
-    teacher: LanguageModel | None  # of a divergence
+    masters: MasterWeights
+    teachers: Mapping[str | None, LanguageModel]  # of a divergence, by name; the only one has none
     objective: Objective
     temperature: float
     largest_importance: float | None  # see `OptimizerSettings`
@@ -64,15 +65,16 @@ class Passes:
         With a `term`, of that term of the objective alone. What is not finite makes gradients that are not.
         """
         seen: list[Seen] = []
-        teacher_NH = self._teachers(part.sequences)
+        teacher, teacher_NH = self._teachers(part)
         student_NH, ids_N = before_kept(self.student, part.sequences)
 
         def value_of(student_CH: torch.Tensor, chunk: slice) -> torch.Tensor:
             batch = part.batch.part(chunk)
             old_logp_C = None if part.old_logp_N is None else part.old_logp_N[chunk]
             if isinstance(self.objective, Divergence):
-                assert teacher_NH is not None, "the updater looked for a teacher"
-                logp_C, found = self._compare(self.objective, student_CH, teacher_NH[chunk], ids_N[chunk])
+                assert teacher is not None, "the updater looked for one"
+                assert teacher_NH is not None, "the teacher has them"
+                logp_C, found = self._compare(self.objective, student_CH, teacher, teacher_NH[chunk], ids_N[chunk])
             else:
                 assert isinstance(self.objective, TokenObjective), "there are two kinds of objective"
                 logp_C, found = self._judge(self.objective, student_CH, ids_N[chunk], old_logp_C, batch)
@@ -83,14 +85,18 @@ class Passes:
             return weighted(loss_C, weight_C) / max(1, trained_tokens)
 
         backward_in_chunks(value_of, student_NH, chunk_tokens=self.chunk_tokens)
-        return _joined(seen)
+        return replace(_joined(seen), taught_N=_taught(part))
 
     @torch.no_grad()
-    def _teachers(self, sequences: Sequences) -> torch.Tensor | None:
-        """The teacher's hidden states, where whole distributions are compared."""
-        if not isinstance(self.objective, Divergence) or self.teacher is None:
-            return None
-        return before_kept(self.teacher, sequences)[0]
+    def _teachers(self, part: Part) -> tuple[LanguageModel | None, torch.Tensor | None]:
+        """The part's teacher and its hidden states, where whole distributions are compared."""
+        if not isinstance(self.objective, Divergence):
+            return None, None
+        teacher = self.teachers[part.scored[0].rollout.prompt.teacher]
+        seen = [one.rollout.seen_by_teacher for one in part.scored]
+        same = all(theirs is one.rollout for theirs, one in zip(seen, part.scored, strict=True))
+        sequences = part.sequences if same else packed(seen, device=self.student.device)
+        return teacher, before_kept(teacher, sequences)[0]
 
     def _judge(
         self,
@@ -112,16 +118,30 @@ class Passes:
         return now_C, objective(student, batch)
 
     def _compare(
-        self, objective: Divergence, student_CH: torch.Tensor, teacher_CH: torch.Tensor, ids_C: torch.Tensor
+        self,
+        objective: Divergence,
+        student_CH: torch.Tensor,
+        teacher: LanguageModel,
+        teacher_CH: torch.Tensor,
+        ids_C: torch.Tensor,
     ) -> tuple[torch.Tensor, TokenLoss]:
         """The same, of both whole distributions; they exist for this chunk alone."""
-        assert self.teacher is not None, "the updater looked for a teacher"
-        # the logits have no name here, so that they are gone once they are log-probabilities
-        student_logp_CV = self._logp(head_logits(self.student, student_CH, gradient_RH=self._heads_gradient()))
+        logits_CV = head_logits(self.student, student_CH, gradient_RH=self._heads_gradient())
+        student_logp_CV = self._logp(logits_CV)
+        sampled_C = self._sampled(logits_CV.detach(), student_logp_CV.detach(), ids_C)
+        del logits_CV  # gone before the teacher's are there
         with torch.no_grad():
-            teacher_logp_CV = self._logp(head_logits(self.teacher, teacher_CH))
-        sampled_C = student_logp_CV.detach().gather(-1, ids_C.unsqueeze(-1)).squeeze(-1)
+            teacher_logp_CV = self._logp(head_logits(teacher, teacher_CH))
         return sampled_C, TokenLoss(loss_N=objective(student_logp_CV, teacher_logp_CV))
+
+    def _sampled(self, logits_CV: torch.Tensor, logp_CV: torch.Tensor, ids_C: torch.Tensor) -> torch.Tensor:
+        """logp_C of the tokens that were sampled; of an exact student by the sampler's sums."""
+        if self.student.exact is None:
+            return logp_CV.gather(-1, ids_C.unsqueeze(-1)).squeeze(-1)
+        logp_C, _ = self.student.exact.token_logp(
+            logits_CV, ids_C, vocabulary=logits_CV.shape[-1], temperature=self.temperature
+        )
+        return logp_C
 
     def _logp(self, logits_CV: torch.Tensor) -> torch.Tensor:
         """logp_CV at the temperature, nats."""
@@ -154,6 +174,18 @@ def _seen(logp_N: torch.Tensor, weight_N: torch.Tensor, found: TokenLoss, others
         loss_N=found.loss_N.detach(),
         metrics_N={name: value_N.detach() for name, value_N in found.metrics_N.items()} | others_N,
     )
+
+
+def _taught(part: Part) -> dict[str, torch.Tensor]:
+    """For each of several teachers, which tokens of the part it has; empty where there is one."""
+    named = [(one.rollout.prompt.teacher, len(one.rollout.token_ids)) for one in part.scored]
+    return {
+        teacher: torch.tensor(
+            [name == teacher for name, tokens in named for _ in range(tokens)], device=part.batch.weight_N.device
+        )
+        for teacher in dict.fromkeys(name for name, _ in named)
+        if teacher is not None
+    }
 
 
 def _joined(pieces: Sequence[Seen]) -> Seen:

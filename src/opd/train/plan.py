@@ -112,7 +112,7 @@ def make_plan(
     reduction = _reduction(recipe, survey.student, device, ranks)
     memory = _memory_space(own, survey, device, prompt_tokens, reduction)
     disk = _disk_space(recipe, survey.student, place, steps=steps or recipe.budget.steps, prompt_tokens=prompt_tokens)
-    missing = [*missing_here(recipe, survey.student, survey.teacher), *survey.faults, *_short(memory, disk, device)]
+    missing = [*missing_here(recipe, survey.student, survey.teachers), *survey.faults, *_short(memory, disk, device)]
     missing += too_many(ranks, prompts_per_step=recipe.rollouts.prompts_per_step)
     said = _said(recipe, survey, evaluations or {})
     rehearsal = forecast = None
@@ -190,7 +190,7 @@ def _memory_space(
     recipe: Recipe, survey: Survey, device: str, prompt_tokens: int, reduction: Reduction | None
 ) -> Space:
     load = load_of(recipe, prompt_tokens=prompt_tokens)
-    parts = memory_parts(recipe, load, device=device, student=survey.student, teacher=survey.teacher)
+    parts = memory_parts(recipe, load, device=device, student=survey.student, teachers=survey.teachers)
     if reduction is not None:
         size = min(BUCKET_BYTES, reduction.gradient_bytes)
         parts.append(Part(name="gradients on their way", bytes=size, phase="update"))
@@ -201,7 +201,7 @@ def _memory_space(
         parts=tuple(parts),
         needed_bytes=peak(parts, device=device),
         has_bytes=memory_bytes(device) if there else None,
-        complete=survey.student.shape is not None and survey.teacher.shape is not None,
+        complete=all(one.shape is not None for one in (survey.student, *survey.teachers.values())),
     )
 
 
@@ -251,13 +251,13 @@ def _short(memory: Space, disk: Space, device: str) -> list[str]:
 
 
 def _said(recipe: Recipe, survey: Survey, evaluations: Evaluations) -> list[str]:
-    tokenizers = (survey.student_tokenizer, survey.teacher_tokenizer)
     return all_notes(
         recipe,
         rows=survey.rows or None,
         prompts=survey.prompts,
         repetition=survey.repetition,
         left_out=survey.left_out,
-        tokenizers=None if None in tokenizers else tokenizers,
+        student=survey.student_tokenizer,
+        teachers=survey.teacher_tokenizers,
         evaluations=evaluations,
     )

@@ -5,16 +5,14 @@ section.key=value` is the only override. The run writes the resolved form to `re
 `opd train recipe.json` makes the same run. `docs/recipe.md` lists every key.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import (
     Field,
     NonNegativeInt,
-    PositiveInt,
     SerializeAsAny,
     field_serializer,
     field_validator,
@@ -26,15 +24,12 @@ from opd.models.chat import check_fits, check_template
 from opd.models.exact.model import exact_model
 from opd.models.interfaces import Sampler, Sampling, Scorer
 from opd.models.layers import compile_layers, recompute_layers
-from opd.models.load import LanguageModel, find_model, load_model
+from opd.models.load import LanguageModel, find_model
 from opd.models.machine import choose_device
-from opd.models.samplers import Chosen, EngineChoice, choose_sampler
-from opd.models.scorers import ScorerChoice, choose_scorer
-from opd.models.served.outline import outline
-from opd.models.served.scorer import check_served, served_scorer
+from opd.models.samplers import OURS, Chosen, EngineChoice, choose_sampler
+from opd.models.scorers import ScorerChoice
 from opd.models.served.settings import ServedSettings
 from opd.models.vllm.sampler import check_sampling
-from opd.models.vllm.scorer import check_scoring
 from opd.records.errors import AskedWrongly
 from opd.records.files import sha256
 from opd.records.metrics import LeftOut
@@ -46,30 +41,31 @@ from opd.train.clock import Budget, BudgetSettings
 from opd.train.corpus.duplicates import Repetition
 from opd.train.credit import CreditSettings
 from opd.train.data import DataSettings, check_repeats, read_prompts
+from opd.train.model import ModelSettings, load
 from opd.train.objective import Divergence, Objective
 from opd.train.order import PromptOrder
 from opd.train.origins import Origins, check_same, origins_of
-from opd.train.pairing import Speaker, mismatch
+from opd.train.pairing import speaker_of
 from opd.train.ranks.ranks import ALONE, Ranks
-from opd.train.retention import BestBy, Retention
+from opd.train.ranks.sharded import ShardedMasters
+from opd.train.ranks.sharing import Sharing, shared
+from opd.train.retention import SaveSettings
 from opd.train.reward import Reward, RewardSettings
+from opd.train.scoring import Scoring, scorer_of
 from opd.train.sink import SinkSettings
+from opd.train.teachers import (
+    NAMES,
+    TeacherName,
+    TeacherSettings,
+    as_seen,
+    check_pair,
+    check_taught,
+    check_teacher,
+    load_teacher,
+    role,
+    seen_by_teachers,
+)
 from opd.train.update import OptimizerSettings, Updater
-
-Dtype = Literal["float32", "bfloat16", "float64"]
-
-
-class ModelSettings(Settings):
-    """A model and the precision that it runs in."""
-
-    model: str
-    """`opd:<task>/<name>`, a directory, or `owner/name` on the hub."""
-    revision: str | None = None
-    """Commit on the hub, or its beginning."""
-    dtype: Dtype = "float32"
-    """What it computes in. The student's master weights are never narrower than float32."""
-    parameters: PositiveInt | None = None
-    """How many it must have; lets the memory be planned before the model is there."""
 
 
 class RolloutSettings(Settings):
@@ -98,58 +94,6 @@ class RolloutSettings(Settings):
         )
 
 
-class SaveSettings(Settings):
-    """Which checkpoints are written and kept. The last step is always saved."""
-
-    every: PositiveInt = 20
-    """Steps between two checkpoints."""
-    keep: PositiveInt = 3
-    """The newest by step."""
-    keep_every: PositiveInt | None = None
-    """Checkpoints of its multiples are never removed; null: all but the newest are."""
-    keep_best: NonNegativeInt = 0
-    """So many of the best stay beside the newest; of them only multiples of `every`."""
-    best_by: BestBy = "kl"
-    """Mean over the steps since the checkpoint before: the lowest kl, the lowest loss, or the highest reward."""
-    state_every: NonNegativeInt | None = None
-    """Steps between two trainer states, from which `--resume` goes on; null: with every checkpoint; 0: never."""
-    rollouts: bool = True
-    """Keep every step's tokens and log-probabilities under `rollouts/`."""
-    alternatives: Annotated[int, Field(ge=0, le=100)] = 0
-    """With each of those tokens, so many of the teacher's likeliest, for the page of rollouts. Costs one more product
-    with the teacher's head; teaches nothing."""
-
-    @model_validator(mode="after")
-    def _reachable(self) -> Self:
-        if self.keep_every is not None and self.keep_every % self.every:
-            raise AskedWrongly(
-                f"keep_every = {self.keep_every} is no multiple of every = {self.every}, so that most of its "
-                "steps have no checkpoint to keep; make it one"
-            )
-        if self.alternatives and not self.rollouts:
-            raise AskedWrongly(
-                f"alternatives = {self.alternatives} are kept with the rollouts, and rollouts = false keeps none; "
-                "set alternatives = 0 or rollouts = true"
-            )
-        return self
-
-    @property
-    def retention(self) -> Retention:
-        """Which checkpoints stay."""
-        return Retention(
-            keep=self.keep,
-            keep_every=self.keep_every,
-            every=self.every,
-            keep_best=self.keep_best,
-            best_by=self.best_by,
-        )
-
-    def state_due(self, step: int, *, ends: bool) -> bool:
-        """Whether a trainer state is written after this step; `ends`: the run ends with it."""
-        every = self.every if self.state_every is None else self.state_every
-        return every > 0 and (ends or step % every == 0)
-
-
 class MachineSettings(Settings):
     """Where the run happens; none of this changes what is computed, but for rounding, and vLLM's noise is its own."""
 
@@ -166,8 +110,8 @@ class MachineSettings(Settings):
     every step), or `auto`: the engine where it fits. On a GPU the engine steps by `graphs`, and up to 8 sequences by
     the `persistent` kernel where that fits; either can be asked for by name."""
     exact: bool = False
-    """The student's log-probabilities are the sampler's to the last bit: an exact forward pass, where the persistent
-    kernel fits."""
+    """The student's log-probabilities are the sampler's to the last bit: every sum is formed in the order of the
+    persistent kernel, or of the graphs where that does not fit or `engine` says so. On a GPU, in bfloat16."""
     scorer: ScorerChoice = "plain"
     """What scores with the teacher: `plain`; `vllm`, whose copy is then the only one on the GPU; or `served`, by the
     servers in `served`, and nothing of the teacher but its tokenizer is loaded here."""
@@ -175,6 +119,9 @@ class MachineSettings(Settings):
     """The teacher's servers."""
     vllm_sleeps: bool = False
     """Between two calls vLLM gives its memory back, and is sent its weights anew. For one in a process."""
+    shard: Sharing = "none"
+    """What the ranks of a run share among them: nothing; master weights and AdamW's memory, a share each
+    (`optimizer`); the layers' weights and gradients as well, but while sampling (`full`: FSDP2)."""
     recompute_layers: bool = False
     """Gradient checkpointing: a layer keeps only its input and runs again in the backward pass."""
     compile: bool = False
@@ -185,7 +132,12 @@ class Recipe(Settings):
     """Everything that decides a run."""
 
     student: ModelSettings
-    teacher: ModelSettings
+    teacher: ModelSettings | None = Field(default=None, exclude_if=lambda one: one is None)
+    """Of all rows."""
+    teachers: dict[Annotated[str, Field(pattern=NAMES)], TeacherSettings] = Field(
+        default={}, exclude_if=lambda some: not some
+    )
+    """Several in place of the one, by the name that `data.teacher_field` of a row has."""
     data: DataSettings
     rollouts: RolloutSettings
     objective: SerializeAsAny[Objective]
@@ -218,6 +170,16 @@ class Recipe(Settings):
         return {"name": objective.name, **objective.model_dump(mode="json")}
 
     @model_validator(mode="after")
+    def _taught(self) -> Self:
+        check_taught(
+            self.teacher,
+            self.teachers,
+            field=self.data.teacher_field,
+            elsewhere=self.machine.scorer != "plain" or self.machine.served is not None,
+        )
+        return self
+
+    @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_template(self.data.prompt)
         if self.objective.needs_full_support and not self.rollouts.sampling.full_support:
@@ -241,19 +203,28 @@ class Recipe(Settings):
     def _within_backends(self) -> Self:
         if self.machine.engine == "vllm":
             check_sampling(self.rollouts.sampling)
-        if self.machine.vllm_sleeps and self.machine.engine == self.machine.scorer == "vllm":
+        if self.machine.vllm_sleeps and self.vllms > 1:
             raise AskedWrongly(
-                "machine.vllm_sleeps with vLLM as sampler and as scorer: its sleep is of the whole process, and one "
-                "would discard the other's weights; set it to false, or let one of the two be another"
+                f"machine.vllm_sleeps with vLLM {self.vllms} times in this process, as sampler or scorer: its sleep "
+                "is of the whole process, and one would discard another's weights; set it to false, or leave one"
             )
-        if self.machine.scorer == "vllm":
-            check_scoring(temperature=self.rollouts.temperature, alternatives=self.save.alternatives)
-        if self.machine.scorer == "served":
-            check_served(self.machine.served, temperature=self.rollouts.temperature)
-        if self.machine.scorer != "plain" and isinstance(self.objective, Divergence):
+        for name, teacher in self.all_teachers.items():
+            check_teacher(
+                name,
+                teacher,
+                temperature=self.rollouts.temperature,
+                alternatives=self.save.alternatives,
+                compares=self.objective.name if isinstance(self.objective, Divergence) else None,
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _within_full(self) -> Self:
+        if self.machine.shard == "full" and (self.machine.exact or self.lora is not None):
+            with_what = "machine.exact" if self.machine.exact else "lora"
             raise AskedWrongly(
-                f'machine.scorer = "{self.machine.scorer}" with objective {self.objective.name}, which compares '
-                'whole distributions: vLLM gives the sampled tokens\' alone; set machine.scorer = "plain"'
+                f'machine.shard = "full" with {with_what}: its layers are FSDP2\'s, of whole weights, and compute as '
+                'torch does; set machine.shard = "optimizer" or "none"'
             )
         return self
 
@@ -262,22 +233,31 @@ class Recipe(Settings):
         if not self.machine.exact:
             return self
         faults = {
-            f'machine.engine = "{self.machine.engine}"': self.machine.engine in {"plain", "vllm", "graphs"},
+            f'machine.engine = "{self.machine.engine}"': self.machine.engine in {"plain", "vllm"},
             "rollouts.top_p or top_k": not self.rollouts.sampling.full_support,
             f'student.dtype = "{self.student.dtype}"': self.student.dtype != "bfloat16",
             "lora": self.lora is not None,
         }
         if wrong := [name for name, at_fault in faults.items() if at_fault]:
             raise AskedWrongly(
-                f"machine.exact with {', '.join(wrong)}: exact are the persistent kernel's samples from all of a "
-                "bfloat16 student's distribution, of whole weights; change that, or set machine.exact = false"
+                f"machine.exact with {', '.join(wrong)}: exact are the engine's samples from all of a bfloat16 "
+                "student's distribution, of whole weights; change that, or set machine.exact = false"
             )
         return self
 
     @property
-    def reads_teacher(self) -> bool:
-        """Whether the teacher's weights have to be here: not for servers that a recorded probe is compared with."""
-        return self.machine.scorer != "served" or self.machine.served is None or self.machine.served.probe is None
+    def all_teachers(self) -> dict[TeacherName, TeacherSettings]:
+        """Each teacher by its name; the only one has none."""
+        found: dict[TeacherName, TeacherSettings] = {}
+        if self.teacher is not None:
+            scorer, served = self.machine.scorer, self.machine.served
+            found[None] = TeacherSettings(**dict(self.teacher), scorer=scorer, served=served)
+        return found | self.teachers
+
+    @property
+    def vllms(self) -> int:
+        """How many of sampler and scorers are vLLM in this process."""
+        return sum(one == "vllm" for one in (self.machine.engine, *(a.scorer for a in self.all_teachers.values())))
 
     @property
     def order_seed(self) -> int | None:
@@ -303,8 +283,9 @@ class Parts:
     origins: Origins
     repetition: Repetition
     left_out: LeftOut
-    teacher: LanguageModel
+    teachers: Mapping[TeacherName, LanguageModel]
     ranks: Ranks = ALONE
+    shares: ShardedMasters | None = None  # null: each rank has all of the master weights
 
 
 def build(
@@ -319,29 +300,27 @@ def build(
     budget = Budget(recipe.budget, began=began)
     torch.set_num_threads(recipe.machine.threads)
     device = choose_device(recipe.machine.device)
-    student_at = find_model(recipe.student.model, recipe.student.revision)
-    teacher_at = find_model(recipe.teacher.model, recipe.teacher.revision, weights=recipe.reads_teacher)
-    origins = origins_of(student_at, teacher_at)
-    if began_with is not None:
-        check_same(began_with, origins, places={"student": recipe.student.model, "teacher": recipe.teacher.model})
-    student = _load(recipe.student, student_at, device)
-    if recipe.machine.scorer == "served":
-        teacher = _of_size(recipe.teacher, outline(teacher_at, dtype=recipe.teacher.dtype))
-    else:
-        teacher = _load(recipe.teacher, teacher_at, "cpu" if recipe.machine.scorer == "vllm" else device)
-    teacher.module.requires_grad_(False)
-    if fault := mismatch(*(Speaker(tokenizer=one.tokenizer, stop_ids=one.stop_ids) for one in (student, teacher))):
-        raise AskedWrongly(fault)
+    asked = recipe.all_teachers
+    student, teachers, origins = _models(recipe, device, began_with)
     if recipe.lora is not None:
         attach(student.module, recipe.lora, seed=recipe.seed)
-    student = _shape_layers(recipe.machine, student, teacher)
-    if ranks.count > 1 and "vllm" in (recipe.machine.engine, recipe.machine.scorer):
+    student, learner, shares = shared(
+        student, recipe.machine.shard, ranks, shape=lambda one: _shape_layers(recipe, one, teachers)
+    )
+    if ranks.count > 1 and recipe.vllms:
         raise AskedWrongly(f"vLLM runs in one process here, and the run has {ranks.count} ranks; leave it out")
-    rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None)
-    prompts = rows.prompts
-    repetition = check_repeats(recipe.data, prompts)
-    for model in (student, teacher):
-        check_fits(model, prompts, limit_tokens=recipe.rollouts.limit_tokens)
+    rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None, teachers=asked)
+    repetition = check_repeats(recipe.data, rows.prompts)
+    prompts = seen_by_teachers(
+        rows.prompts,
+        asked,
+        data_prompt=recipe.data.prompt,
+        student=student.tokenizer,
+        tokenizers={name: one.tokenizer for name, one in teachers.items()},
+    )
+    check_fits(student, prompts, limit_tokens=recipe.rollouts.limit_tokens)
+    for name, teacher in teachers.items():
+        check_fits(teacher, as_seen(prompts, name), limit_tokens=recipe.rollouts.limit_tokens)
     chosen = sampler_of(recipe, student, prompts)
     return Parts(
         student=student,
@@ -349,18 +328,39 @@ def build(
         order=PromptOrder(rows=len(prompts), seed=recipe.order_seed),
         sampler=chosen.sampler,
         sampled_by=chosen.said,
-        scorer=_scorer(recipe, teacher, prompts, ranks),
+        scorer=scorer_of(asked, teachers, prompts, _scoring(recipe, device), ranks),
         reward=None if recipe.reward is None else Reward(recipe.reward, student),
-        updater=_updater(recipe, student, teacher, ranks, sampler_differs=chosen.differs),
+        updater=_updater(recipe, learner, teachers, ranks, shares, sampler_differs=chosen.differs),
         budget=budget,
         device=device,
         data_sha256=sha256(locate(recipe.data.path)),
         origins=origins,
         repetition=repetition,
         left_out=rows.left_out,
-        teacher=teacher,
+        teachers=teachers,
         ranks=ranks,
+        shares=shares,
     )
+
+
+def _models(
+    recipe: Recipe, device: str, began_with: Origins | None
+) -> tuple[LanguageModel, dict[TeacherName, LanguageModel], Origins]:
+    """Student and teachers, which fit each other, and the digests of their files."""
+    asked = recipe.all_teachers
+    student_at = find_model(recipe.student.model, recipe.student.revision)
+    teachers_at = {
+        name: find_model(one.model, one.revision, weights=one.reads_weights) for name, one in asked.items()
+    }
+    origins = origins_of(student_at, teachers_at)
+    if began_with is not None:
+        named = {"student": recipe.student.model, **{role(name): one.model for name, one in asked.items()}}
+        check_same(began_with, origins, places=named)
+    student = load(recipe.student, student_at, device)
+    teachers = {name: load_teacher(one, teachers_at[name], device=device) for name, one in asked.items()}
+    for name, teacher in teachers.items():
+        check_pair(name, speaker_of(student), speaker_of(teacher))
+    return student, teachers, origins
 
 
 def sampler_of(recipe: Recipe, student: LanguageModel, prompts: Sequence[Prompt]) -> Chosen:
@@ -375,28 +375,15 @@ def sampler_of(recipe: Recipe, student: LanguageModel, prompts: Sequence[Prompt]
     )
 
 
-def _scorer(recipe: Recipe, teacher: LanguageModel, prompts: Sequence[Prompt], ranks: Ranks) -> Scorer:
-    sequence_tokens = _longest(prompts) + recipe.rollouts.limit_tokens
-    if recipe.machine.scorer == "served":
-        assert recipe.machine.served is not None, "a recipe without it was refused"
-        return served_scorer(
-            recipe.machine.served,
-            teacher.path,
-            dtype=recipe.teacher.dtype,
-            sequence_tokens=sequence_tokens,
-            alternatives=recipe.save.alternatives,
-            ranks=ranks.count,
-            first=ranks.first,
-        )
-    return choose_scorer(
-        teacher,
-        scorer=recipe.machine.scorer,
+def _scoring(recipe: Recipe, device: str) -> Scoring:
+    return Scoring(
         temperature=recipe.rollouts.temperature,
-        sequence_tokens=sequence_tokens,
+        limit_tokens=recipe.rollouts.limit_tokens,
         largest_tokens=recipe.machine.micro_batch_tokens,
         chunk_tokens=recipe.machine.head_chunk_tokens,
         alternatives=recipe.save.alternatives,
         sleeps=recipe.machine.vllm_sleeps,
+        device=device,
     )
 
 
@@ -405,42 +392,40 @@ def _longest(prompts: Sequence[Prompt]) -> int:
 
 
 def _updater(
-    recipe: Recipe, student: LanguageModel, teacher: LanguageModel, ranks: Ranks, *, sampler_differs: bool
+    recipe: Recipe,
+    student: LanguageModel,
+    teachers: Mapping[TeacherName, LanguageModel],
+    ranks: Ranks,
+    shares: ShardedMasters | None,
+    *,
+    sampler_differs: bool,
 ) -> Updater:
     return Updater(
         student,
         recipe.objective,
         recipe.optimizer,
-        teacher=teacher,
+        teachers=teachers,
         temperature=recipe.rollouts.temperature,
         largest_tokens=recipe.machine.micro_batch_tokens,
         chunk_tokens=recipe.machine.head_chunk_tokens,
         sampler_differs=sampler_differs,
         ranks=ranks,
+        masters=shares,
     )
 
 
-def _shape_layers(machine: MachineSettings, student: LanguageModel, teacher: LanguageModel) -> LanguageModel:
-    """The student, whose layers and the teacher's are run as the recipe says."""
+def _shape_layers(
+    recipe: Recipe, student: LanguageModel, teachers: Mapping[TeacherName, LanguageModel]
+) -> LanguageModel:
+    """The student, whose layers and the teachers' are run as the recipe says."""
+    machine, limit_tokens = recipe.machine, recipe.rollouts.limit_tokens
     if machine.compile:
-        compile_layers(teacher.module)
+        for teacher in teachers.values():
+            compile_layers(teacher.module)
     if machine.exact:
-        student = exact_model(student)
+        student = exact_model(student, persistent=OURS[machine.engine], limit_tokens=limit_tokens)
     elif machine.compile:
         compile_layers(student.module)
     if machine.recompute_layers:
         recompute_layers(student.module)
     return student
-
-
-def _load(settings: ModelSettings, path: Path, device: str) -> LanguageModel:
-    return _of_size(settings, load_model(path, dtype=settings.dtype, device=device))
-
-
-def _of_size(settings: ModelSettings, model: LanguageModel) -> LanguageModel:
-    """The model, which has as many parameters as the recipe says."""
-    if settings.parameters is not None and model.parameters != settings.parameters:
-        raise AskedWrongly(
-            f"{settings.model} has {model.parameters:,} parameters, the recipe says {settings.parameters:,}"
-        )
-    return model

@@ -1,15 +1,18 @@
 """Two real steps at the greatest length, before the run: how long a step takes, and whether it fits.
 
 The longest prompts, and rollouts that no end-of-sequence token stops. AdamW's memory is allocated by the first
-step, so what does not fit shows in the second (faults E48). A checkpoint and a trainer state are written too, and
-all of it is gone at the end.
+step, so what does not fit shows in the second (faults E48). Of several teachers each has a step of its own rows
+alone, which is the most that it can be asked for, before the last one of all together. A checkpoint and a trainer
+state are written too, and all of it is gone at the end.
 """
 
 import gc
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
@@ -30,16 +33,16 @@ from opd.train.loop import rollout_seeds
 from opd.train.recipe import Parts, Recipe, build, sampler_of
 from opd.train.relief import relief
 
-STEPS = 2
+LEAST_STEPS = 2
 
 
 class Rehearsal(Settings):
-    """What two steps at the greatest length came to."""
+    """What two steps at the greatest length came to, or with several teachers one more than there are of them."""
 
     start_seconds: NonNegativeFloat
     """Loading models and data."""
     step_seconds: dict[str, float]
-    """Of the second step, by phase: sample, score, grade where there is a reward, update."""
+    """Of the last step, by phase: sample, score, grade where there is a reward, update."""
     save_seconds: NonNegativeFloat
     """Of rollouts, a checkpoint and a trainer state."""
     peak_bytes: PositiveInt
@@ -48,10 +51,13 @@ class Rehearsal(Settings):
     """Length of each rollout."""
     eos_teacher_logp: float | None = None
     """Mean log-probability (nats) that the teacher gives the student's first end of sequence; null without any."""
+    steps: PositiveInt = LEAST_STEPS
+    eos_teachers_logp: dict[str, float | None] = {}
+    """The same of each of several teachers, by its name."""
 
     def __str__(self) -> str:
         return (
-            f"rehearsal: {STEPS} steps of {self.rollout_tokens:,} tokens a rollout, the second in "
+            f"rehearsal: {self.steps} steps of {self.rollout_tokens:,} tokens a rollout, the last in "
             f"{self.seconds:,.2f} s; {self.peak_bytes / (1 << 30):,.2f} GiB at the peak"
         )
 
@@ -114,19 +120,27 @@ def existing_parent(out: Path) -> Path:
 
 
 def longest_prompts(prompts: Sequence[Prompt], count: int, *, epoch: int) -> list[Prompt]:
-    """So many of the longest prompts; with fewer rows some come again, in another epoch."""
-    ordered = sorted(prompts, key=lambda prompt: -len(prompt.token_ids))
+    """So many of the longest prompts, of each teacher in turn; with fewer rows some come again, in another epoch."""
+    taught: defaultdict[str | None, list[Prompt]] = defaultdict(list)
+    for prompt in sorted(prompts, key=lambda prompt: -len(prompt.token_ids)):
+        taught[prompt.teacher].append(prompt)
+    ordered = [one for some in zip_longest(*taught.values()) for one in some if one is not None]
     return [replace(ordered[index % len(ordered)], epoch=epoch + index // len(ordered)) for index in range(count)]
 
 
 def _measured(recipe: Recipe, parts: Parts, folder: Path, progress: Progress, *, start_seconds: float) -> Rehearsal:
     endless = replace(parts.student, stop_ids=frozenset())
     sampler = sampler_of(recipe, endless, parts.prompts).sampler
-    for step in range(1, STEPS + 1):
+    ends: dict[str, float | None] = {}
+    alone = [name for name in parts.teachers if name is not None] if len(parts.teachers) > 1 else [None]
+    for step, teacher in enumerate([*alone, None], start=1):
         phases = progress.begin(step, device=parts.device)
-        scored = _step(recipe, parts, sampler, step, phases)
+        rows = [one for one in parts.prompts if teacher in (None, one.teacher)]
+        scored = _step(recipe, parts, rows, sampler, step, phases)
+        if teacher is not None:
+            ends[teacher] = edges(scored, stop_ids=parts.student.stop_ids).eos_teacher_logp
     with phases.phase("save"):
-        _save(recipe, parts, folder, scored)
+        _save(recipe, parts, folder, scored, step=step)
     seconds = dict(phases.seconds)
     return Rehearsal(
         start_seconds=start_seconds,
@@ -135,13 +149,17 @@ def _measured(recipe: Recipe, parts: Parts, folder: Path, progress: Progress, *,
         peak_bytes=peak_bytes(parts.device),
         rollout_tokens=max(len(one.rollout.token_ids) for one in scored),
         eos_teacher_logp=edges(scored, stop_ids=parts.student.stop_ids).eos_teacher_logp,
+        steps=step,
+        eos_teachers_logp=ends,
     )
 
 
-def _step(recipe: Recipe, parts: Parts, sampler: Sampler, step: int, phases: Phases) -> list[ScoredRollout]:
-    """A step as the loop makes it, but of the longest prompts, and all tokens are trained."""
+def _step(
+    recipe: Recipe, parts: Parts, rows: Sequence[Prompt], sampler: Sampler, step: int, phases: Phases
+) -> list[ScoredRollout]:
+    """A step as the loop makes it, but of the longest of these prompts, and all tokens are trained."""
     asked = recipe.rollouts
-    prompts = longest_prompts(parts.prompts, asked.prompts_per_step, epoch=step * len(parts.prompts))
+    prompts = longest_prompts(rows, asked.prompts_per_step, epoch=step * len(parts.prompts))
     with phases.phase("sample"):
         rollouts = sampler.sample(prompts, seeds=rollout_seeds(recipe.seed, count=asked.per_prompt))
     with phases.phase("score"):
@@ -155,14 +173,14 @@ def _step(recipe: Recipe, parts: Parts, sampler: Sampler, step: int, phases: Pha
     return scored
 
 
-def _save(recipe: Recipe, parts: Parts, folder: Path, scored: Sequence[ScoredRollout]) -> None:
+def _save(recipe: Recipe, parts: Parts, folder: Path, scored: Sequence[ScoredRollout], *, step: int) -> None:
     """The bytes that a step which ends a run writes, as the run writes them."""
     from safetensors.torch import save_file
 
     if recipe.save.rollouts:
-        write_table(table_path(folder, STEPS), scored)
-    Checkpoints(folder).save(parts.student, step=STEPS, recipe_digest=recipe.digest)
-    if recipe.save.state_due(STEPS, ends=True):
+        write_table(table_path(folder, step), scored)
+    Checkpoints(folder).save(parts.student, step=step, recipe_digest=recipe.digest)
+    if recipe.save.state_due(step, ends=True):
         tensors = {name: tensor.contiguous() for name, tensor in parts.updater.state().items()}
         with whole(folder / "state.safetensors") as temporary:
             save_file(tensors, temporary)

@@ -10,8 +10,9 @@ def relief(recipe: Recipe, *, prompt_tokens: int, phase: str | None, device: str
     `prompt_tokens`: of the longest prompt. Of a phase that the plan does not have, what is always there.
     """
     load = load_of(recipe, prompt_tokens=prompt_tokens)
-    student, teacher = look(recipe.student), look(recipe.teacher)
-    parts = memory_parts(recipe, load, device=device, student=student, teacher=teacher)
+    student = look(recipe.student)
+    teachers = {name: look(one) for name, one in recipe.all_teachers.items()}
+    parts = memory_parts(recipe, load, device=device, student=student, teachers=teachers)
     ordered = sorted(parts, key=lambda part: -part.bytes)
     kept = [part for part in ordered if part.phase == "always"]
     added = [part for part in ordered if part.phase == phase]

@@ -10,6 +10,7 @@ DIR/failure.json, run.json              kept as failure-1.json, run-1.json, …
 """
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from opd.train.data import check_data
 from opd.train.origins import Beginning, Origins
 from opd.train.ranks.handing import handed
 from opd.train.recipe import Parts, Recipe
+from opd.train.shares import read_shares
 from opd.train.state import States, TrainerState, read_state, read_tensors
 
 BEGAN = "began.json"
@@ -34,6 +36,7 @@ _BRING_BACK = "bring the file back as it was: warnings and the best checkpoints 
 
 # None of these changes what a step computes, beyond rounding.
 _FREE = ("machine.", "sinks.", "budget.reserve_seconds", "data.repeats")
+_FREE_OF_A_TEACHER = re.compile(r"teachers\.[^.]+\.(?:scorer|served|device)(?:\..*)?")
 _MAY_RISE = ("budget.steps", "budget.epochs", "budget.max_wall_seconds")  # null: no limit
 
 
@@ -98,12 +101,16 @@ def find_start(recipe: Recipe, out: Path) -> Start:
 def differences(before: Recipe, now: Recipe) -> list[str]:
     """What differs, key by key, as far as a resumed run may not differ. A budget may grow."""
     old, new = dict(_flat(before.resolved())), dict(_flat(now.resolved()))
-    keys = [key for key in (old | new) if old.get(key) != new.get(key) and not key.startswith(_FREE)]
+    keys = [key for key in (old | new) if old.get(key) != new.get(key) and not _is_free(key)]
     return [
         f"{key} = {json.dumps(new.get(key))}, the run has {json.dumps(old.get(key))}"
         for key in keys
         if not (key in _MAY_RISE and _at_least(new.get(key), old.get(key)))
     ]
+
+
+def _is_free(key: str) -> bool:
+    return key.startswith(_FREE) or _FREE_OF_A_TEACHER.fullmatch(key) is not None
 
 
 def go_back(out: Path, start: Start, recipe: Recipe) -> None:
@@ -129,7 +136,11 @@ def put_back(parts: Parts, start: Start) -> None:
     if start.folder is None or start.state is None:
         return
     folder = start.folder
-    parts.updater.restore(handed(lambda: read_tensors(folder), parts.ranks))
+    if parts.shares is None:
+        tensors = handed(lambda: read_tensors(folder), parts.ranks)
+    else:
+        tensors = read_shares(folder, parts.shares)
+    parts.updater.restore(tensors)
     parts.sampler.follow(start.step)
     parts.budget.resume(start.state.spent)
 

@@ -13,10 +13,11 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from opd.records.errors import AskedWrongly
 from opd.records.metrics import StepMetrics
 from opd.records.settings import Settings
 
@@ -63,6 +64,58 @@ class Retention:
             if step % self.every == 0 and step in means and (value := getattr(means[step], self.best_by)) is not None
         ]
         return [-step for _, step in sorted(judged)[: self.keep_best]]
+
+
+class SaveSettings(Settings):
+    """Which checkpoints are written and kept. The last step is always saved."""
+
+    every: PositiveInt = 20
+    """Steps between two checkpoints."""
+    keep: PositiveInt = 3
+    """The newest by step."""
+    keep_every: PositiveInt | None = None
+    """Checkpoints of its multiples are never removed; null: all but the newest are."""
+    keep_best: NonNegativeInt = 0
+    """So many of the best stay beside the newest; of them only multiples of `every`."""
+    best_by: BestBy = "kl"
+    """Mean over the steps since the checkpoint before: the lowest kl, the lowest loss, or the highest reward."""
+    state_every: NonNegativeInt | None = None
+    """Steps between two trainer states, from which `--resume` goes on; null: with every checkpoint; 0: never."""
+    rollouts: bool = True
+    """Keep every step's tokens and log-probabilities under `rollouts/`."""
+    alternatives: Annotated[int, Field(ge=0, le=100)] = 0
+    """With each of those tokens, so many of the teacher's likeliest, for the page of rollouts. Costs one more product
+    with the teacher's head; teaches nothing."""
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.keep_every is not None and self.keep_every % self.every:
+            raise AskedWrongly(
+                f"keep_every = {self.keep_every} is no multiple of every = {self.every}, so that most of its "
+                "steps have no checkpoint to keep; make it one"
+            )
+        if self.alternatives and not self.rollouts:
+            raise AskedWrongly(
+                f"alternatives = {self.alternatives} are kept with the rollouts, and rollouts = false keeps none; "
+                "set alternatives = 0 or rollouts = true"
+            )
+        return self
+
+    @property
+    def retention(self) -> Retention:
+        """Which checkpoints stay."""
+        return Retention(
+            keep=self.keep,
+            keep_every=self.keep_every,
+            every=self.every,
+            keep_best=self.keep_best,
+            best_by=self.best_by,
+        )
+
+    def state_due(self, step: int, *, ends: bool) -> bool:
+        """Whether a trainer state is written after this step; `ends`: the run ends with it."""
+        every = self.every if self.state_every is None else self.state_every
+        return every > 0 and (ends or step % every == 0)
 
 
 def means_of(lines: Iterable[StepMetrics], *, every: int) -> dict[int, Means]:

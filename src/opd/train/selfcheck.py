@@ -7,7 +7,7 @@ nothing. The identities of the objectives are in `identities.py`; here are those
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import cycle, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from opd.models.interfaces import Sampler, Sampling, Scorer
 from opd.models.load import LanguageModel, find_model, load_model, load_tokenizer
 from opd.models.plain import PlainSampler, PlainScorer
 from opd.models.samplers import choose_sampler
+from opd.models.scorers import RoutedScorer
 from opd.records.errors import AskedWrongly
 from opd.records.files import sha256
 from opd.records.places import locate
@@ -57,6 +58,7 @@ def self_check(device: str, *, expected_digests: Mapping[str, str]) -> list[Chec
         canary(PlainScorer(teacher), teacher),
         same_draws(rollouts, sampled(PlainSampler(student, sampling), student), said=chosen.said, device=device),
         sampler_gap(PlainScorer(student), rollouts),
+        own_teacher({"one": PlainScorer(teacher), "other": PlainScorer(student)}, rollouts),
         micro_batches(lambda: _model(STUDENT, "float64", device), PlainScorer(teacher).score(rollouts)),
         identity_teacher(lambda: _model(STUDENT, "float64", device), rollouts),
         eos_credit(lambda: _model(STUDENT, "float64", device), rollouts),
@@ -135,6 +137,32 @@ def sampler_gap(scorer: Scorer, rollouts: Sequence[Rollout]) -> Check:
     return Check(
         name="sampler and scorer",
         looked_at=f"largest gap of {len(gaps)} tokens, same weights, float32, nats",
+        number=max(gaps),
+        at_most=1e-3,
+    )
+
+
+def own_teacher(
+    scorers: Mapping[str, Scorer],
+    rollouts: Sequence[Rollout],
+    *,
+    routed: Callable[[Mapping[str, Scorer]], Scorer] = RoutedScorer,
+) -> Check:
+    """Of several teachers each rollout has the score of the one that its row names, asked alone (faults E20)."""
+    named = [
+        replace(one, prompt=replace(one.prompt, teacher=name))
+        for one, name in zip(rollouts, cycle(scorers), strict=False)
+    ]
+    together = routed(scorers).score(named)
+    alone = [one for rollout in named for one in scorers[str(rollout.prompt.teacher)].score([rollout])]
+    gaps = [
+        abs(a - b)
+        for one, other in zip(together, alone, strict=True)
+        for a, b in zip(one.teacher_logp, other.teacher_logp, strict=True)
+    ]
+    return Check(
+        name="own teacher",
+        looked_at=f"largest gap of {len(gaps)} tokens, {len(scorers)} teachers together and each alone, nats",
         number=max(gaps),
         at_most=1e-3,
     )

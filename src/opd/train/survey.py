@@ -14,9 +14,11 @@ from opd.records.places import locate
 from opd.records.rollouts import Prompt
 from opd.train.corpus.duplicates import Repetition, repetition
 from opd.train.data import read_problems, read_prompts, repeats_fault
+from opd.train.lacks import look_at_teachers
 from opd.train.memory import Found, look
-from opd.train.pairing import Speaker, mismatch
+from opd.train.pairing import Speaker
 from opd.train.recipe import Recipe
+from opd.train.teachers import TeacherName, as_seen, check_pair, role, seen_by_teachers
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,9 +26,9 @@ class Survey:
     """What was found, and what of it can't be used."""
 
     student: Found
-    teacher: Found
+    teachers: dict[TeacherName, Found]
     student_tokenizer: Any = None
-    teacher_tokenizer: Any = None
+    teacher_tokenizers: dict[TeacherName, Any] = field(default_factory=dict)
     sampler: str | None = None
     prompts: list[Prompt] = field(default_factory=list)
     repetition: Repetition | None = None
@@ -49,14 +51,15 @@ class Survey:
 
 def survey_of(recipe: Recipe) -> Survey:
     """What there is of models and data; nothing is fetched. What `recipe.build` would refuse is among the faults."""
-    found = Survey(student=look(recipe.student), teacher=look(recipe.teacher, weights=recipe.reads_teacher))
+    found = Survey(student=look(recipe.student), teachers=look_at_teachers(recipe))
     with found.noting("student"):
         _survey_student(recipe, found)
-    if found.teacher.folder is not None:
-        with found.noting("teacher"):
-            found.teacher_tokenizer = load_tokenizer(found.teacher.folder)
-    with found.noting("models"):
-        _survey_pair(found)
+    for name, teacher in found.teachers.items():
+        if teacher.folder is not None:
+            with found.noting(role(name)):
+                found.teacher_tokenizers[name] = load_tokenizer(teacher.folder)
+        with found.noting("models"):
+            _survey_pair(found, name)
     if locate(recipe.data.path).is_file():  # a file that is not there is lacking, and said to be
         with found.noting("training data"):
             _survey_data(recipe, found)
@@ -76,26 +79,34 @@ def _survey_student(recipe: Recipe, found: Survey) -> None:
     found.sampler = sampler_meant(module, engine=recipe.machine.engine)
 
 
-def _survey_pair(found: Survey) -> None:
-    if found.student_tokenizer is None or found.teacher_tokenizer is None:
+def _survey_pair(found: Survey, name: TeacherName) -> None:
+    teachers = found.teacher_tokenizers.get(name)
+    if found.student_tokenizer is None or teachers is None:
         return
-    pair = ((found.student.folder, found.student_tokenizer), (found.teacher.folder, found.teacher_tokenizer))
+    pair = ((found.student.folder, found.student_tokenizer), (found.teachers[name].folder, teachers))
     speakers = [
         Speaker(tokenizer=one, stop_ids=read_stop_ids(folder, one)) for folder, one in pair if folder is not None
     ]
-    if fault := mismatch(*speakers):
-        raise AskedWrongly(fault)
+    check_pair(name, *speakers)
 
 
 def _survey_data(recipe: Recipe, found: Survey) -> None:
     """What the rows are; as prompts where there is a tokenizer for it."""
-    data, graded = recipe.data, recipe.reward is not None
+    data, graded, teachers = recipe.data, recipe.reward is not None, recipe.all_teachers
     if found.student_tokenizer is not None:
-        rows = read_prompts(data, found.student_tokenizer, graded=graded)
+        rows = read_prompts(data, found.student_tokenizer, graded=graded, teachers=teachers)
         found.prompts, found.left_out = rows.prompts, rows.left_out
+        if found.teacher_tokenizers.keys() == teachers.keys():
+            found.prompts = seen_by_teachers(
+                rows.prompts,
+                teachers,
+                data_prompt=data.prompt,
+                student=found.student_tokenizer,
+                tokenizers=found.teacher_tokenizers,
+            )
         problems = [(prompt.row, prompt.problem) for prompt in found.prompts]
     else:
-        kept, found.left_out = read_problems(data, graded=graded)
+        kept, found.left_out = read_problems(data, graded=graded, teachers=teachers)
         problems = [(problem.row, problem.text) for problem in kept]
     found.repetition = repetition([text for _, text in problems])
     if fault := repeats_fault(data, problems, found.repetition):
@@ -103,13 +114,15 @@ def _survey_data(recipe: Recipe, found: Survey) -> None:
 
 
 def _too_long(recipe: Recipe, survey: Survey) -> list[str]:
-    longest = max((len(one.token_ids) for one in survey.prompts), default=0)
     limit = recipe.rollouts.limit_tokens
+    reading = [("student", survey.student.shape, survey.prompts)]
+    reading += [(role(name), one.shape, as_seen(survey.prompts, name)) for name, one in survey.teachers.items()]
     faults = []
-    for role, shape in (("student", survey.student.shape), ("teacher", survey.teacher.shape)):
+    for who, shape, prompts in reading:
+        longest = max((len(one.token_ids) for one in prompts), default=0)
         if longest and shape and longest + limit > shape.context_tokens:
             faults.append(
-                f"{role}: {longest} prompt tokens + rollouts.limit_tokens = {limit} exceed its context of "
+                f"{who}: {longest} prompt tokens + rollouts.limit_tokens = {limit} exceed its context of "
                 f"{shape.context_tokens} tokens; lower limit_tokens"
             )
     return faults

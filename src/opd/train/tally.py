@@ -15,6 +15,15 @@ from opd.train.ranks.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Taught:
+    """The tokens of one of several teachers: how many, and means over them."""
+
+    tokens: int
+    kl: float
+    clamped: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateStats:
     """What one update came to; `loss` is a mean over the trained tokens of the step, the rest over all of them."""
 
@@ -26,6 +35,7 @@ class UpdateStats:
     learning_rate: float
     trained_tokens: int
     objective: dict[str, float]
+    teachers: dict[str, Taught] = field(default_factory=dict)  # by name; empty where there is one
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +58,11 @@ class Tally:
             "gap": gap_N.abs(),
             "k3": torch.expm1(gap_N) - gap_N,
         } | {f"objective/{name}": value_N for name, value_N in seen.metrics_N.items()}
+        for teacher, taught_N in seen.taught_N.items():
+            values[f"tokens/{teacher}"] = taught_N
+            for name, value_N in (("kl", values["kl"]), ("clamped", seen.metrics_N.get("clamped"))):
+                if value_N is not None:
+                    values[f"{name}/{teacher}"] = torch.where(taught_N, value_N, 0)
         for name, value_N in values.items():
             total = value_N.double().sum()
             self.sums[name] = self.sums[name] + total if name in self.sums else total
@@ -72,6 +87,15 @@ class Tally:
             learning_rate=learning_rate,
             trained_tokens=self.trained_tokens,
             objective=objective | {f"gradient_norm_{name}": norm for name, norm in term_norms.items()},
+            teachers={
+                name: Taught(
+                    tokens=int(tokens),
+                    kl=sums[f"kl/{name}"] / tokens,
+                    clamped=sums.get(f"clamped/{name}", 0.0) / tokens,
+                )
+                for key, tokens in sorted(sums.items())
+                if (name := key.removeprefix("tokens/")) != key
+            },
         )
 
     def _over_all(self, ranks: Ranks) -> tuple[dict[str, float], float]:

@@ -25,14 +25,14 @@ from opd.models.load import LanguageModel
 from opd.models.logprobs import token_logp
 from opd.models.sequences import Sequences, micro_batches, packed
 from opd.records.errors import AnswerIsNo
-from opd.records.rollouts import ScoredRollout
+from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.records.settings import Settings
 from opd.train.adamw import AdamW
 from opd.train.batch import collate
-from opd.train.masters import Masters
+from opd.train.masters import Masters, MasterWeights
 from opd.train.objective import Divergence, Objective, TokenObjective
 from opd.train.passes import Part, Passes, Seen
-from opd.train.ranks.gradients import add_up_gradients, fingerprint
+from opd.train.ranks.gradients import fingerprint
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.state import gathered, scatter
 from opd.train.tally import Tally, UpdateStats
@@ -86,25 +86,26 @@ class Updater:
         objective: Objective,
         settings: OptimizerSettings,
         *,
-        teacher: LanguageModel | None = None,
+        teachers: Mapping[str | None, LanguageModel] | None = None,
         temperature: float = 1.0,
         sampler_differs: bool = False,
         largest_tokens: int = 16_384,
         chunk_tokens: int = HEAD_CHUNK_TOKENS,
         ranks: Ranks = ALONE,
+        masters: MasterWeights | None = None,
     ) -> None:
-        if isinstance(objective, Divergence) and teacher is None:
+        if isinstance(objective, Divergence) and not teachers:
             raise ValueError(f"{objective.name} compares distributions and needs the teacher's model")
         self._student = student
         self._objective = objective
         self._settings = settings
         self._largest_tokens = largest_tokens
         self._ranks = ranks
-        self._masters = Masters(student.module)
+        self._masters = Masters(student.module, ranks=ranks) if masters is None else masters
         self._passes = Passes(
             student=student,
             masters=self._masters,
-            teacher=teacher,
+            teachers=teachers or {},
             objective=objective,
             temperature=temperature,
             # where a divergence is measured does not depend on the token that was drawn there
@@ -131,14 +132,18 @@ class Updater:
         `AnswerIsNo` when a score, a loss or a gradient of any rank is not finite. Of several updates of the step
         those before it stand then, as the message says.
         """
+        with self._masters.learning():
+            return self._update(scored, step, range(len(scored)) if places is None else places)
+
+    def _update(self, scored: Sequence[ScoredRollout], step: int, places: Sequence[int]) -> UpdateStats:
         self._ranks.agree(_fault_of_scores(scored))
-        self._optimizer.forget_gradients()  # a step that was refused half-way left some behind
+        self._masters.forget_gradients()  # a step that was refused half-way left some behind
         tokens, trained_tokens = self._ranks.totals(
             sum(len(one.rollout.token_ids) for one in scored), sum(one.trained_tokens for one in scored)
         )
         tally = Tally(tokens=tokens, trained_tokens=trained_tokens)
         rate = self._settings.rate(step)
-        shares = self._shares(scored, range(len(scored)) if places is None else places)
+        shares = self._shares(scored, places)
         term_norms = self._term_norms(shares) if self._measures_terms(scored, step) else {}
         norms = []
         for made, share in enumerate(shares):
@@ -150,7 +155,7 @@ class Updater:
         """Nothing, when the masters of all ranks are the same, bit by bit; else `AnswerIsNo`."""
         if self._ranks.count == 1:
             return
-        found = self._ranks.everyone(fingerprint(self._masters.parameters))
+        found = self._ranks.everyone(fingerprint(self._masters.alike))
         if apart := [rank for rank, one in enumerate(found) if one != found[0]]:
             raise AnswerIsNo(
                 f"the weights of ranks {apart} are no longer those of rank 0: GPUs or libraries of different kinds, "
@@ -158,7 +163,7 @@ class Updater:
             )
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Master weights and AdamW's memory of each, named as in `train/state.py`; the live tensors, not copies."""
+        """This rank's master weights and AdamW's memory of each, named as in `train/state.py`; live, not copies."""
         return gathered(self._masters.named, self._optimizer.memory)
 
     def restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -166,8 +171,9 @@ class Updater:
 
         Raises `AnswerIsNo`, with nothing changed, when they are of another model.
         """
-        scatter(tensors, self._masters.named, self._optimizer.memory)
-        self._masters.publish()
+        with self._masters.learning():
+            scatter(tensors, self._masters.named, self._optimizer.memory)
+            self._masters.publish()
 
     def _shares(self, scored: Sequence[ScoredRollout], places: Sequence[int]) -> list["_Share"]:
         """The rollouts of each update of the step, in order; with the old policy where the updates are several.
@@ -193,7 +199,9 @@ class Updater:
     def _old_logp(self, scored: Sequence[ScoredRollout]) -> list[torch.Tensor]:
         """For each rollout the log-probabilities (nats) of its tokens before the step's first update."""
         found: dict[int, torch.Tensor] = {}
-        for group in self._groups(scored):
+        groups = self._groups(scored)
+        lacking = self._lacking(len(groups))
+        for group in groups:
             sequences = self._packed([scored[index] for index in group])
             logp_N = token_logp(
                 self._student,
@@ -202,6 +210,8 @@ class Updater:
                 chunk_tokens=self._passes.chunk_tokens,
             )
             found |= zip(group, logp_N.split(sequences.responses), strict=True)
+        for _ in range(lacking):
+            token_logp(self._student, self._packed([_NOTHING]))
         return [found[index] for index in range(len(scored))]
 
     def _update_once(self, share: "_Share", tally: Tally, *, rate: float, left: str) -> float:
@@ -210,12 +220,26 @@ class Updater:
         `left` says what stands when that can't be done.
         """
         parts = self._parts(share)
-        seen = [self._passes.learn(part, trained_tokens=share.trained_tokens) for part in parts]
+        seen = self._learned(parts, trained_tokens=share.trained_tokens)
         self._ranks.agree(_fault_of_losses(parts, seen, left=left))
         for part, one in zip(parts, seen, strict=True):
             tally.add(one, part.batch)
         # with nothing to learn from, not even the optimizer's memory may move the student
         return self._move(share, rate, left=left) if share.trained_tokens else 0.0
+
+    def _learned(self, parts: Sequence[Part], *, trained_tokens: int, term: str | None = None) -> list[Seen]:
+        """What was seen of each part, whose gradients have been added up; as many passes as any rank makes."""
+        lacking = self._lacking(len(parts))
+        seen = [self._passes.learn(part, trained_tokens=trained_tokens, term=term) for part in parts]
+        for _ in range(lacking):
+            self._passes.learn(self._part([_NOTHING], None), trained_tokens=trained_tokens, term=term)
+        if self._masters.pass_together:
+            self._ranks.reached(self._masters.parameters)
+        return seen
+
+    def _lacking(self, passes: int) -> int:
+        """How many passes this rank makes of nothing besides, so that it takes part in all that others make."""
+        return max(self._ranks.everyone(passes)) - passes if self._masters.pass_together else 0
 
     def _measures_terms(self, scored: Sequence[ScoredRollout], step: int) -> bool:
         every = self._settings.term_norms_every
@@ -228,11 +252,12 @@ class Updater:
         found: dict[str, float] = {}
         trained_tokens = sum(share.trained_tokens for share in shares)
         for name in self._objective.terms:
-            for part in (part for share in shares for part in self._parts(share)):
-                self._passes.learn(part, trained_tokens=trained_tokens, term=name)
-            add_up_gradients(self._masters.parameters, self._ranks)
-            found[name] = float(self._optimizer.norm())
-            self._optimizer.forget_gradients()
+            self._learned(
+                [part for share in shares for part in self._parts(share)], trained_tokens=trained_tokens, term=name
+            )
+            self._masters.add_up()
+            found[name] = self._masters.norm()
+            self._masters.forget_gradients()
         return found
 
     def _parts(self, share: "_Share") -> list[Part]:
@@ -241,13 +266,21 @@ class Updater:
         for group in self._groups(share.scored):
             scored = [share.scored[index] for index in group]
             old = None if share.old_logp is None else torch.cat([share.old_logp[index] for index in group])
-            batch = collate(scored, device=self._student.device, dtype=self._wide)
-            parts.append(Part(scored=scored, sequences=self._packed(scored), batch=batch, old_logp_N=old))
+            parts.append(self._part(scored, old))
         return parts
+
+    def _part(self, scored: Sequence[ScoredRollout], old_logp_N: torch.Tensor | None) -> Part:
+        batch = collate(scored, device=self._student.device, dtype=self._wide)
+        return Part(scored=scored, sequences=self._packed(scored), batch=batch, old_logp_N=old_logp_N)
 
     def _groups(self, scored: Sequence[ScoredRollout]) -> list[list[int]]:
         rollouts = [one.rollout for one in scored]
-        return micro_batches(rollouts, largest_tokens=self._largest_tokens, packs=self._student.packs)
+        return micro_batches(
+            rollouts,
+            largest_tokens=self._largest_tokens,
+            packs=self._student.packs,
+            by_teacher=isinstance(self._objective, Divergence),
+        )
 
     def _packed(self, scored: Sequence[ScoredRollout]) -> Sequences:
         return packed([one.rollout for one in scored], device=self._student.device)
@@ -257,9 +290,9 @@ class Updater:
         return torch.float64 if self._student.module.dtype == torch.float64 else torch.float32
 
     def _move(self, share: "_Share", rate: float, *, left: str) -> float:
-        add_up_gradients(self._masters.parameters, self._ranks)
-        if not math.isfinite(norm := float(self._optimizer.norm())):
-            self._optimizer.forget_gradients()
+        self._masters.add_up()
+        if not math.isfinite(norm := self._masters.norm()):
+            self._masters.forget_gradients()
             own = {one.rollout.prompt.row for one in share.scored}
             rows = sorted(set().union(*self._ranks.everyone(own)))
             raise AnswerIsNo(f"the gradient norm of rows {rows} is {norm}: {left}; lower optimizer.lr")
@@ -275,6 +308,19 @@ class _Share:
     scored: Sequence[ScoredRollout]  # of this rank; it may have none
     trained_tokens: int  # that are learned from, of all ranks
     old_logp: Sequence[torch.Tensor] | None = None
+
+
+_NOTHING = ScoredRollout(  # of which nothing is learned
+    rollout=Rollout(
+        prompt=Prompt(row=0, problem="", answer="", token_ids=(0,)),
+        sample=0,
+        token_ids=(0,),
+        logp=(0.0,),
+        stop=StopReason.LENGTH,
+    ),
+    teacher_logp=(0.0,),
+    weights=(0.0,),
+)
 
 
 def _fault_of_scores(scored: Sequence[ScoredRollout]) -> str | None:

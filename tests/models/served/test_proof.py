@@ -160,7 +160,9 @@ def test_a_probe_of_another_dtype_or_tokenizer_is_refused(reference: Probe, teac
     settings = ServedSettings(urls=("http://127.0.0.1:1",), probe=str(file))
     write_json(file, reference.resolved())
     assert reference_for(settings, teacher.path, dtype="float32") == reference
-    with pytest.raises(AskedWrongly, match=r"recorded in float32, and teacher.dtype is bfloat16; record it again"):
+    with pytest.raises(
+        AskedWrongly, match=r"recorded in float32, and the teacher's dtype is bfloat16; record it again"
+    ):
         reference_for(settings, teacher.path, dtype="bfloat16")
     write_json(file, reference.model_copy(update={"vocabulary": "0" * 64}).resolved())
     with pytest.raises(AskedWrongly, match="recorded with another tokenizer"):

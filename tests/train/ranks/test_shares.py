@@ -43,3 +43,15 @@ def test_it_is_near_the_best_of_all_ways_to_share() -> None:
         for order in permutations(range(6))
     )
     assert max(loads) == best == 100
+
+
+@given(st.lists(st.tuples(st.integers(1, 1_000), st.sampled_from("abc")), min_size=1, max_size=40), st.integers(1, 9))
+def test_each_rank_has_as_many_of_a_kind_as_another_but_for_one(prompts, ranks) -> None:
+    """A teacher of seven billion parameters would else wait on the one rank that has all of its rows."""
+    lengths, kinds = [length for length, _ in prompts], [kind for _, kind in prompts]
+    found = shares(lengths, ranks=ranks, kinds=kinds)
+    assert sorted(place for share in found for place in share) == list(range(len(lengths)))
+    for kind in [None, *"abc"]:
+        counts = [sum(kind in (None, kinds[place]) for place in share) for share in found]
+        assert max(counts) - min(counts) <= 1
+    assert shares(lengths, ranks=ranks, kinds=[None] * len(lengths)) == shares(lengths, ranks=ranks)

@@ -94,10 +94,13 @@ class Wire:
         return repr(text[:_SHOWN_CHARS])
 
 
-def servers_key(settings: ServedSettings | None) -> str:
-    """The key that goes to the servers, empty where none does. Raises `AskedWrongly` when its variable is not set."""
+def servers_key(settings: ServedSettings | None, *, section: str = "machine") -> str:
+    """The key that goes to the servers, empty where none does. Raises `AskedWrongly` when its variable is not set.
+
+    `section` of the recipe is where the servers are named, for the message.
+    """
     variable = settings.key_variable if settings else None
-    return find_key(variable, setting="machine.served.key_variable", whose="the servers'")
+    return find_key(variable, setting=f"{section}.served.key_variable", whose="the servers'")
 
 
 def client() -> ModuleType:

@@ -66,11 +66,13 @@ def reference_for(settings: ServedSettings, teacher: Path, *, dtype: str) -> Pro
     if found.vocabulary != vocabulary_digest(load_tokenizer(teacher)):
         raise AskedWrongly(f"{settings.probe} was recorded with another tokenizer than that of {teacher}; {again}")
     if found.dtype != dtype:
-        raise AskedWrongly(f"{settings.probe} was recorded in {found.dtype}, and teacher.dtype is {dtype}; {again}")
+        raise AskedWrongly(
+            f"{settings.probe} was recorded in {found.dtype}, and the teacher's dtype is {dtype}; {again}"
+        )
     return found
 
 
-@lru_cache(maxsize=1)  # a rehearsal and the run after it ask for the same
+@lru_cache(maxsize=16)  # a rehearsal and the run after it ask for the same, of each teacher
 def computed(path: Path, dtype: str) -> Probe:
     """The probe of a model's directory, on the CPU; the weights are in memory twice over at no time."""
     exact = "float64" if dtype == "float64" else "float32"

@@ -31,6 +31,7 @@ class Needs:
     model: str | None  # its name; None: the only one
     sequence_tokens: int  # of the longest prompt and answer
     candidates: int  # others at each place, of which the log-probability is wanted too
+    section: str = "machine"  # of the recipe, where its servers are named
 
     @property
     def limit_tokens(self) -> int:
@@ -145,10 +146,12 @@ async def _model(wire: Wire, url: str, needs: Needs) -> tuple[str, int | None]:
     body = await wire.get(f"{url}/v1/models", largest_bytes=_LIST_BYTES)
     names = dict(_listed(body))
     if needs.model is None and len(names) != 1:
-        raise Refused(f"it serves {', '.join(names) or 'no model'}; name the teacher's in machine.served.model")
+        raise Refused(
+            f"it serves {', '.join(names) or 'no model'}; name the teacher's in {needs.section}.served.model"
+        )
     model = needs.model or next(iter(names))
     if model not in names:
-        raise Refused(f"it serves {', '.join(names) or 'no model'}, and not machine.served.model = {model!r}")
+        raise Refused(f"it serves {', '.join(names) or 'no model'}, and not {needs.section}.served.model = {model!r}")
     limit = names[model]
     if limit is not None and limit < needs.limit_tokens:
         raise Refused(

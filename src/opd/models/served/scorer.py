@@ -23,8 +23,8 @@ class ServedScorer:
     """A `Scorer` for sequences of at most `sequence_tokens` tokens, prompt and response together.
 
     `reference` is what each server is compared with, `alternatives` so many of the teacher's likeliest tokens at each
-    place, `ranks` how many processes share the servers. Nothing is asked before `start`, or `go_on` with what another
-    rank's start has found.
+    place, `ranks` how many processes share the servers, `section` of the recipe where they are named. Nothing is
+    asked before `start`, or `go_on` with what another rank's start has found.
     """
 
     def __init__(
@@ -35,10 +35,15 @@ class ServedScorer:
         sequence_tokens: int,
         alternatives: int = 0,
         ranks: int = 1,
+        section: str = "machine",
     ) -> None:
         self._settings = settings
         self._needs = Needs(
-            reference=reference, model=settings.model, sequence_tokens=sequence_tokens, candidates=alternatives
+            reference=reference,
+            model=settings.model,
+            sequence_tokens=sequence_tokens,
+            candidates=alternatives,
+            section=section,
         )
         self._in_flight = max(1, settings.in_flight // ranks)
         self._replicas: list[Replica] = []
@@ -53,7 +58,9 @@ class ServedScorer:
             f"{url}: {one}" for url, one in zip(self._settings.urls, found, strict=True) if isinstance(one, Exception)
         ]
         if faults:
-            raise AskedWrongly("\n  - ".join(["machine.served: not every server can score for this run:", *faults]))
+            raise AskedWrongly(
+                "\n  - ".join([f"{self._needs.section}.served: not every server can score for this run:", *faults])
+            )
         servers = tuple(one for one in found if isinstance(one, TeacherServer))
         self.go_on(servers)
         return servers
@@ -127,6 +134,7 @@ def served_scorer(
     sequence_tokens: int,
     alternatives: int,
     ranks: int = 1,
+    section: str = "machine",
     first: Callable[[Callable[[], Any]], Any] = lambda call: call(),
 ) -> ServedScorer:
     """The scorer of a run whose teacher's directory is this, with every server proven.
@@ -140,28 +148,29 @@ def served_scorer(
         sequence_tokens=sequence_tokens,
         alternatives=alternatives,
         ranks=ranks,
+        section=section,
     )
     scorer.go_on(first(scorer.start))
     return scorer
 
 
-def check_served(settings: ServedSettings | None, *, temperature: float) -> None:
+def check_served(settings: ServedSettings | None, *, temperature: float, section: str = "machine") -> None:
     """Nothing, when a run can be scored by these servers; else `AskedWrongly` (faults E44)."""
     if settings is None:
         raise AskedWrongly(
-            'machine.scorer = "served" needs the servers: machine.served.urls = ["http://127.0.0.1:8000"]'
+            f'{section}.scorer = "served" needs the servers: {section}.served.urls = ["http://127.0.0.1:8000"]'
         )
     if temperature != 1:
         raise AskedWrongly(
             f"temperature = {temperature} with a teacher behind a server: its prompt_logprobs are those of "
-            'temperature 1; set rollouts.temperature = 1, or machine.scorer = "plain"'
+            f'temperature 1; set rollouts.temperature = 1, or {section}.scorer = "plain"'
         )
 
 
-def check_here(settings: ServedSettings | None) -> None:
+def check_here(settings: ServedSettings | None, *, section: str = "machine") -> None:
     """Nothing, when this machine has what asking takes: the library and the key; else `AskedWrongly`."""
     client()
-    servers_key(settings)
+    servers_key(settings, section=section)
 
 
 def run_here(work: Coroutine[Any, Any, T]) -> T:

@@ -18,7 +18,7 @@ class ServedSettings(Settings):
     """The teacher's name at the servers; null: each serves one model, and it is that."""
     probe: str | None = None
     """File that `python -m opd.models.served.probe` wrote where the teacher's weights are; null: they are in
-    `teacher.model`, and the reference is computed from them at the start, on the CPU."""
+    its directory here, and the reference is computed from them at the start, on the CPU."""
     key_variable: str | None = None
     """Environment variable that holds the API key; null: none is sent. The key itself is written nowhere."""
     in_flight: Annotated[int, Field(gt=0, le=1_024)] = 8

@@ -7,6 +7,7 @@ from typing import Any
 from opd.models.load import LanguageModel
 from opd.models.vllm.memory import Size
 from opd.models.vllm.server import Server, prompt_logp, scoring_settings
+from opd.models.vllm.team import Team
 from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Rollout, ScoredRollout
 
@@ -17,7 +18,8 @@ BATCH_TOKENS = 2_048  # whose logits exist at once in vLLM, in three copies, and
 class VllmScorer:
     """A `Scorer` for sequences of at most `sequence_tokens` tokens, prompt and response together.
 
-    At temperature 1 alone (`check_scoring`). The model's own module may stay in the host's memory: vLLM has a copy.
+    At temperature 1 alone (`check_scoring`). `team` are the ranks that vLLM spans: each gives its own rollouts. The
+    model's own module may stay in the host's memory: vLLM has a copy.
     """
 
     def __init__(
@@ -26,25 +28,27 @@ class VllmScorer:
         *,
         sequence_tokens: int,
         sleeps: bool = False,
+        team: Team | None = None,
         vllm: Any = None,
     ) -> None:
         size = Size(rows=ROWS, sequence_tokens=sequence_tokens + 1, batch_tokens=BATCH_TOKENS)
-        self._server = Server(model, size, sleeps=sleeps, shares_prefixes=False, vllm=vllm)
+        self._server = Server(model, size, sleeps=sleeps, shares_prefixes=False, team=team, vllm=vllm)
 
     def score(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
         """Each rollout with the model's log-probability (nats) of its tokens; see `Scorer`."""
-        if not rollouts:
-            return []
         ids = [(*one.prompt.token_ids, *one.token_ids) for one in rollouts]
-        settings = [scoring_settings(self._server.vllm) for _ in ids]
-        try:
-            outputs = self._server.generate(ids, settings)
-        finally:
-            self._server.rest()
+        outputs = self._server.team.shared(ids, self._read)
         return [
             ScoredRollout(rollout=one, teacher_logp=_of_response(one, prompt_logp(output, whole)))
             for one, whole, output in zip(rollouts, ids, outputs, strict=True)
         ]
+
+    def _read(self, ids: Sequence[Sequence[int]]) -> list[Any]:
+        """What vLLM gives for sequences of token ids."""
+        try:
+            return self._server.generate(ids, [scoring_settings(self._server.vllm) for _ in ids])
+        finally:
+            self._server.rest()
 
     def close(self) -> None:
         """The memory of vLLM is free again, and so it ends."""

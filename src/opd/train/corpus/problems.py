@@ -47,6 +47,7 @@ class Problem:
     name: str
     text: str
     answer: str | None
+    teacher: str | None = None  # that a training row names
 
     @cached_property
     def words(self) -> Words:
