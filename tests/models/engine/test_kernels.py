@@ -13,6 +13,7 @@ import torch
 
 from opd.models.engine import operations
 from opd.models.engine.board import BROKEN, Board
+from opd.models.engine.drafts.operations import TORCH_DRAFTING, Ahead, Notes
 from opd.models.engine.operations import TORCH, Choice
 from opd.models.engine.weights import Qkv
 from opd.models.interfaces import Sampling
@@ -106,6 +107,77 @@ def test_attention_is_that_of_torch_and_leaves_the_same_cache(normed, splits, pl
     for mine, other in zip(pools, theirs, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-4)
     assert not ours.arrived_NK.any()  # ready for the next layer
+
+
+@pytest.mark.parametrize("splits", [1, 4])
+def test_rows_of_one_sequence_attend_to_the_new_tokens_before_them(splits, planned):
+    """Four rows of each of three: across a page's edge, from the first token on, and two of them without a token."""
+    planned(keys=KeysTile(splits=splits, least_tokens=32, tokens=16))
+    key_heads, group, head_size, page_tokens = 2, 3, 32, 32
+    position_RT = torch.tensor([30, 31, 32, 33, 0, 1, 2, 3, 70, 71, 0, 0], device=DEVICE).unsqueeze(1)
+    table_NM = torch.tensor([[4, 2, 9], [1, 5, 7], [3, 8, 6]], dtype=torch.int32, device=DEVICE).repeat_interleave(
+        4, 0
+    )
+    table_NM[-2:] = 10
+    angle = normal(96, head_size // 2, seed=5)
+    cos_LD, sin_LD = torch.cat([angle.cos()] * 2, -1), torch.cat([-angle.sin(), angle.sin()], -1)
+    where = {"page_tokens": page_tokens, "key_heads": key_heads, "longest": 96}
+    pools = [normal(11, key_heads, page_tokens, head_size, seed=6 + one) for one in (0, 1)]
+    theirs = [pool.clone() for pool in pools]
+    h_NH, weight_EH = normal(12, 48, seed=8), normal((group + 2) * key_heads * head_size, 48, seed=9) / 7
+    qkv = Qkv(weight_EH=weight_EH, bias_E=None, q_norm_D=None, k_norm_D=None)
+    ours = table.Kernels(after_projection={}, arrived_NK=torch.zeros(12, 2, dtype=torch.int32, device=DEVICE))
+    results = []
+    for ops_locate, mix, (keys, values) in ((table.locate, ours.mix, pools), (TORCH.locate, TORCH.mix, theirs)):
+        places = replace(ops_locate(position_RT, table_NM, cos_LD, sin_LD, **where), span=4)
+        results.append(mix(h_NH, qkv, places, keys, values, table_NM, epsilon=1e-6, scale=head_size**-0.5)[:10])
+    torch.testing.assert_close(*results, rtol=1e-5, atol=1e-4)
+    for mine, other in zip(pools, theirs, strict=True):
+        torch.testing.assert_close(mine[:10], other[:10], rtol=1e-5, atol=1e-4)
+    assert not ours.arrived_NK.any()
+
+
+def guessing(span: int) -> tuple[Board, Notes]:
+    """Five sequences: a long one, one with two tokens left, one without a guess, an ended one, one of a token."""
+    board = Board.empty(rows=5, window=6, pages=3, nobodys=9, dtype=torch.float32, device=DEVICE)
+    notes = Notes.empty(sequences=5, tokens=2_200, device=DEVICE)
+    some = torch.Generator().manual_seed(1)
+    notes.history_BT.copy_(torch.randint(0, 4, (5, 2_200), generator=some))
+    notes.history_BT[2, :4] = torch.arange(4, device=DEVICE) + 20
+    board.position_B.copy_(torch.tensor([1_900, 40, 3, 60, 0]))
+    board.ids_B.copy_(notes.history_BT.gather(1, board.position_B.unsqueeze(1)).squeeze(1))
+    board.left_B.copy_(torch.tensor([6, 2, 6, 5, 6]))
+    board.active_B.copy_(torch.tensor([True, True, True, False, True]))
+    board.table_BM.copy_(torch.arange(15).view(5, 3))
+    board.uniform_BW.copy_(torch.rand(5, 6, generator=some, dtype=torch.float64))
+    notes.column_B.copy_(torch.tensor([0, 4, 0, 1, 0]))
+    return board, notes
+
+
+@pytest.mark.parametrize("span", [1, 2, 3, 4, 8])
+def test_guesses_and_what_is_kept_of_the_draws_are_those_of_torch(span):
+    """Every row draws what the next one read, but for one that stops, one that differs, and one that is broken."""
+    both = []
+    for way in (table.DRAFTING, TORCH_DRAFTING):
+        board, notes = guessing(span)
+        ahead = way.guess(board, notes, span=span, nobodys=9)
+        token_NS = torch.cat(
+            [ahead.ids_N.view(5, span)[:, 1:], torch.ones(5, 1, dtype=torch.int64, device=DEVICE)], 1
+        )
+        token_NS[4, min(span - 1, 2)] = BROKEN
+        token_NS[2] = 7
+        logp_N, raw_logp_N = normal(5 * span), normal(5 * span, seed=1)
+        choice = Choice(token_N=token_NS.flatten().contiguous(), logp_N=logp_N, raw_logp_N=raw_logp_N)
+        way.take(board, notes, ahead, choice, torch.arange(8, device=DEVICE) == 3)
+        for row, position in enumerate(board.position_B.tolist()):
+            notes.history_BT[row, position + 1 :] = 0  # behind the newest: any
+        both.append((ahead, board, notes))
+    for kind, ours, theirs in zip((Ahead, Board, Notes), *both, strict=True):
+        for field in fields(kind):
+            assert torch.equal(getattr(ours, field.name), getattr(theirs, field.name)), field.name
+    _, board, notes = both[0]
+    assert notes.counts_B3[:, 0].tolist() == [1, 1, 1, 0, 1]
+    assert span == 1 or notes.counts_B3[:, 2].sum() > 0
 
 
 def test_places_are_those_of_torch():

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from opd.models.engine.board import BROKEN, NONE
+from opd.models.engine.drafts.steps import DraftedSteps
 from opd.models.engine.operations import Operations
 from opd.models.engine.persistent.program import LaunchFailed
 from opd.models.engine.persistent.steps import PersistentSteps
@@ -23,6 +24,7 @@ from opd.models.engine.requests import Request, State
 from opd.models.engine.room import Room
 from opd.models.engine.schedule import Entry, Schedule
 from opd.models.engine.step import Step
+from opd.records.metrics import Drafted
 
 
 class Engine:
@@ -37,12 +39,14 @@ class Engine:
         chunk_tokens: int,
         stop_ids: frozenset[int],
         persistent: PersistentSteps | None = None,
+        drafted: DraftedSteps | None = None,
     ) -> None:
-        """`persistent` does the windows that it takes, `step` all others; without a step they are an error."""
+        """`drafted` has the windows that it takes, then `persistent`, and `step` the rest; null: there is no rest."""
         self._room = room
         self._ops = ops
         self._step = step
         self._persistent = persistent
+        self._drafted = drafted
         self._chunk_tokens = chunk_tokens
         self._stop_ids = stop_ids
         self._window = room.size.window
@@ -54,6 +58,11 @@ class Engine:
     def schedule(self) -> Schedule:
         """What waits and what runs."""
         return self._schedule
+
+    @property
+    def drafted(self) -> Drafted | None:
+        """What guesses came to in this call; None without."""
+        return None if self._drafted is None else self._drafted.drafted
 
     def submit(self, requests: Iterable[Request]) -> None:
         """They wait, in this order."""
@@ -68,6 +77,8 @@ class Engine:
         """A call begins; the weights may be others than in the last one."""
         if self._persistent is not None:
             self._persistent.begin()
+        if self._drafted is not None:
+            self._drafted.begin()
 
     def forget(self) -> None:
         """Nothing that was computed is kept: the weights have changed. What ran starts again from its tokens."""
@@ -87,7 +98,17 @@ class Engine:
         if not running:
             return
         self._write(running)
-        times = min(self._window, max(request.left_tokens for request in running))
+        tokens = min(self._window, max(request.left_tokens for request in running))
+        if self._drafted is not None and self._drafted.takes(running):
+            self._pages_as_rows()
+            self.steps += self._drafted.run(running, tokens)
+        else:
+            self._run_one_by_one(running, tokens)
+            self.steps += tokens
+        self._read(running, tokens)
+
+    def _run_one_by_one(self, running: Sequence[Request], times: int) -> None:
+        """So many steps, in each of which a request draws a token."""
         done = self._run_persistent(running, times)
         if done < times:
             assert self._step is not None, "without a step, the persistent kernel takes every window"
@@ -96,8 +117,6 @@ class Engine:
             most = max(request.most_tokens for request in running) - 1  # what is drawn last is never stored
             for tick in range(done, times):
                 self._step(len(running), min(longest + tick, most))
-        self.steps += times
-        self._read(running, times)
 
     def _run_persistent(self, running: Sequence[Request], times: int) -> int:
         """Steps of the window that the persistent kernel did; where it can't be started it is not asked again."""
@@ -153,10 +172,10 @@ class Engine:
         some.active_B.fill_(True)
         board.tick.zero_()
 
-    def _read(self, running: Sequence[Request], times: int) -> None:
+    def _read(self, running: Sequence[Request], most: int) -> None:
         some = self._room.board.first(len(running))
         columns = (some.token_BW, some.logp_BW, some.raw_logp_BW)
-        drawn = [column_BW[:, :times].tolist() for column_BW in columns]
+        drawn = [column_BW[:, :most].tolist() for column_BW in columns]
         for request, tokens, logp, raw_logp in zip(running, *drawn, strict=True):
             self._take(request, tokens, logp, raw_logp)
 

@@ -9,10 +9,12 @@ the trainer writes into the same memory. The first step of a rung is run as it i
 the graph is captured behind it, and from then on replayed.
 """
 
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 import torch
 
+from opd.models.engine.drafts.steps import ROWS
 from opd.models.engine.operations import TORCH, Operations
 from opd.models.engine.room import Room
 from opd.models.engine.step import Step, decode_step
@@ -20,24 +22,25 @@ from opd.models.engine.step import Step, decode_step
 
 def ways_on_cuda(room: Room) -> tuple[Operations, Step]:
     """The operations and the step of a room on a GPU: torch's operations where the kernels don't fit."""
-    if find_spec("triton") is None:
-        return TORCH, StepGraphs(room, TORCH)
-    from opd.models.engine.kernels import table
+    ops, shape, size = TORCH, room.shape, room.size
+    if find_spec("triton") is not None:
+        from opd.models.engine.kernels import table
 
-    dtype, shape = room.pools.keys[0].dtype, room.shape
-    ops = TORCH
-    if table.misfit(head_size=shape.head_size, dtype=dtype) is None:
-        ops = table.operations(room.weights, key_heads=shape.key_heads, rows=room.size.rows)
-    return ops, StepGraphs(room, ops)
+        if table.misfit(head_size=shape.head_size, dtype=room.pools.keys[0].dtype) is None:
+            ops = table.operations(room.weights, key_heads=shape.key_heads, rows=max(size.rows, ROWS))
+
+    def step(rung: int) -> None:
+        decode_step(room, ops, rows=rung, longest=size.sequence_tokens)
+
+    return ops, StepGraphs(rungs(size.rows), step)
 
 
 class StepGraphs:
-    """A `Step` for CUDA."""
+    """A `Step` for CUDA: `step` does it for as many rows as one of the rungs."""
 
-    def __init__(self, room: Room, ops: Operations) -> None:
-        self._room = room
-        self._ops = ops
-        self._rungs = rungs(room.size.rows)
+    def __init__(self, rungs: Sequence[int], step: Callable[[int], None]) -> None:
+        self._rungs = rungs
+        self._step = step
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self._memory = torch.cuda.graph_pool_handle()  # one for all: a step needs nothing of the last one
 
@@ -59,9 +62,6 @@ class StepGraphs:
         with torch.cuda.graph(graph, pool=self._memory):
             self._step(rung)
         return graph
-
-    def _step(self, rung: int) -> None:
-        decode_step(self._room, self._ops, rows=rung, longest=self._room.size.sequence_tokens)
 
 
 def rungs(rows: int) -> tuple[int, ...]:

@@ -39,6 +39,7 @@ class Places:
     sin_ND: torch.Tensor  # the first half negated, so that rotated x = x cos + (x with its halves swapped) sin
     longest: int  # L: no token has more keys, its own among them; a host's number, it may size a grid
     hidden_RTL: torch.Tensor | None  # what is added to scores: 0 for keys 0 … position, -inf behind; null: not needed
+    span: int = 1  # so many tokens, one behind the other, are of one sequence, whose keys `mix` has to write first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ a turn; I splits.
                              one split starts from the new key and value, and writes them to the pools
     of the programs of (n, k), the one that ends last combines the splits, in their order
 
-The new token's key never comes from memory, so nobody waits for its write. How many splits are used follows from the
-row's own length; the order of its sums depends on that and on SPLITS, and on no other row.
+A new token's key never comes from memory, so nobody waits for its write: where SPAN rows are one sequence, each forms
+the keys of those before it once more. How many splits are used follows from the row's own length; the order of its
+sums depends on that and on SPLITS, and on no other sequence.
 """
 
 import triton
@@ -27,7 +28,7 @@ def attention_kernel(
     part, part_top, part_mass, arrived, table_width, scale, epsilon,
     K: tl.constexpr, G: tl.constexpr, GP: tl.constexpr, GC: tl.constexpr, D: tl.constexpr, S: tl.constexpr,
     T: tl.constexpr, LEAST: tl.constexpr, SPLITS: tl.constexpr, SP: tl.constexpr, NORMED: tl.constexpr,
-    EARLY: tl.constexpr, LANES: tl.constexpr,
+    SPAN: tl.constexpr, EARLY: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """One split of the keys of one row and key head; `scale` goes with powers of two.
 
@@ -38,7 +39,7 @@ def attention_kernel(
     k = tl.program_id(1)
     n = tl.program_id(2)
     pages_of_row = table + n * table_width
-    cached = tl.load(position + n).to(tl.int32)  # keys before the new one
+    cached = tl.maximum(tl.load(position + n).to(tl.int32) - n % SPAN, 0)  # keys before the new ones of its sequence
     pages = tl.cdiv(cached, S)
     used = tl.minimum(tl.maximum(tl.cdiv(pages, LEAST), 1), SPLITS)
     if split < used:
@@ -55,6 +56,10 @@ def attention_kernel(
             top_G, mass_G, sum_GD = newest(
                 row, k_norm, cos + n * D, sin + n * D, keys + place, values + place, low_GC, high_GC, scale, epsilon,
                 k, K, G, GP, D, NORMED,
+            )  # fmt: skip
+            top_G, mass_G, sum_GD = with_earlier(
+                qkv, k_norm, cos, sin, low_GC, high_GC, top_G, mass_G, sum_GD, scale, epsilon, n, k,
+                K, G, D, NORMED, SPAN,
             )  # fmt: skip
         top_G, mass_G, sum_GD = over_pages(
             low_GC, high_GC, top_G, mass_G, sum_GD, keys, values, pages_of_row, k, split, used, pages, cached, scale,
@@ -137,15 +142,47 @@ def newest(
     """(top_G, mass_G, sum_GD) of the new token alone; its key and value are in the pools."""
     C: tl.constexpr = D // 2
     c = tl.arange(0, C)[None, :]
-    d = tl.arange(0, D)
-    low_1C, high_1C = turned(row + (G * K + k) * D, k_norm, cos, sin, epsilon, 1, 1, D, NORMED)
-    value_D = tl.load(row + ((G + 1) * K + k) * D + d)
+    score_G, low_1C, high_1C, value_D = new(
+        row, k_norm, cos, sin, low_GC, high_GC, scale, epsilon, k, K, G, D, NORMED
+    )
     tl.store(key + c, low_1C)
     tl.store(key + C + c, high_1C)
-    tl.store(value + d, value_D)
-    score_GC = low_GC.to(tl.float32) * low_1C.to(tl.float32) + high_GC.to(tl.float32) * high_1C.to(tl.float32)
+    tl.store(value + tl.arange(0, D), value_D)
     one_G = tl.full([GP], 1.0, tl.float32)
-    return tl.sum(score_GC, 1) * scale, one_G, one_G[:, None] * value_D.to(tl.float32)[None, :]
+    return score_G, one_G, one_G[:, None] * value_D.to(tl.float32)[None, :]
+
+
+@triton.jit
+def with_earlier(
+    qkv, k_norm, cos, sin, low_GC, high_GC, top_G, mass_G, sum_GD, scale, epsilon, n, k,
+    K: tl.constexpr, G: tl.constexpr, D: tl.constexpr, NORMED: tl.constexpr, SPAN: tl.constexpr,
+):  # fmt: skip
+    """The same with the new tokens of the sequence before this one."""
+    if SPAN > 1:
+        for m in range(n - n % SPAN, n):
+            row = qkv + m * ((G + 2) * K * D)
+            score_G, _, _, value_D = new(
+                row, k_norm, cos + m * D, sin + m * D, low_GC, high_GC, scale, epsilon, k, K, G, D, NORMED
+            )
+            higher_G = tl.maximum(top_G, score_G)
+            fade_G = tl.exp2(top_G - higher_G)
+            share_G = tl.exp2(score_G - higher_G)
+            mass_G = mass_G * fade_G + share_G
+            sum_GD = sum_GD * fade_G[:, None] + share_G[:, None] * value_D.to(tl.float32)[None, :]
+            top_G = higher_G
+    return top_G, mass_G, sum_GD
+
+
+@triton.jit
+def new(
+    row, k_norm, cos, sin, low_GC, high_GC, scale, epsilon, k,
+    K: tl.constexpr, G: tl.constexpr, D: tl.constexpr, NORMED: tl.constexpr,
+):  # fmt: skip
+    """A new token's score, its key in two halves, and its value."""
+    low_1C, high_1C = turned(row + (G * K + k) * D, k_norm, cos, sin, epsilon, 1, 1, D, NORMED)
+    value_D = tl.load(row + ((G + 1) * K + k) * D + tl.arange(0, D))
+    score_GC = low_GC.to(tl.float32) * low_1C.to(tl.float32) + high_GC.to(tl.float32) * high_1C.to(tl.float32)
+    return tl.sum(score_GC, 1) * scale, low_1C, high_1C, value_D
 
 
 @triton.jit

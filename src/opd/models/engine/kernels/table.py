@@ -11,7 +11,8 @@ import torch
 
 from opd.models.engine import operations as reference
 from opd.models.engine.board import BROKEN, NONE, Board
-from opd.models.engine.kernels import attention, bookkeeping, cuts, draws, logits, norms, products
+from opd.models.engine.drafts.operations import LONGEST, Ahead, Drafting, Notes
+from opd.models.engine.kernels import attention, bookkeeping, cuts, draws, guesses, logits, norms, products
 from opd.models.engine.kernels.launch import blocks, lanes, power, start
 from opd.models.engine.kernels.plan import Tile, plan_for
 from opd.models.engine.operations import TORCH, Choice, Operations, Places
@@ -98,6 +99,7 @@ class Kernels:
                 "SPLITS": tile.splits,
                 "SP": power(tile.splits),
                 "NORMED": qkv.q_norm_D is not None,
+                "SPAN": places.span,
             },
             LANES=lanes(device, tile.warps) if tile.asks else 0,
         )
@@ -360,3 +362,43 @@ def advance(board: Board, choice: Choice, stop_V: torch.Tensor) -> None:
         warps=4,
         **{"NONE": NONE, "BB": power(rows)},
     )
+
+
+def guess(board: Board, notes: Notes, *, span: int, nobodys: int) -> Ahead:
+    """The rows of the next step; see `drafts.operations.guess`."""
+    (sequences, pages), rows, device = board.table_BM.shape, len(board.ids_B) * span, board.ids_B.device
+    ids_N, position_N = torch.empty(2, rows, dtype=torch.int64, device=device)
+    uniform_N = torch.empty(rows, dtype=torch.float64, device=device)
+    table_NM = torch.empty(rows, pages, dtype=torch.int32, device=device)
+    lives_N = torch.empty(rows, dtype=torch.bool, device=device)
+    start(
+        guesses.guess_kernel,
+        (sequences,),
+        *(notes.history_BT, board.ids_B, board.position_B, board.left_B, board.active_B, board.table_BM),
+        *(board.uniform_BW, notes.column_B, ids_N, position_N, uniform_N, table_NM, lives_N),
+        *(notes.history_BT.shape[1], board.uniform_BW.shape[1], pages, nobodys),
+        device=device,
+        warps=8,
+        **{"SPAN": span, "SP": power(span), "LONGEST": LONGEST, "BT": 1_024, "BM": 64},
+    )
+    return Ahead(ids_N=ids_N, position_N=position_N, uniform_N=uniform_N, table_NM=table_NM, lives_N=lives_N)
+
+
+def take(board: Board, notes: Notes, ahead: Ahead, choice: Choice, stop_V: torch.Tensor) -> None:
+    """Board and notes have taken what is kept; see `drafts.operations.take`."""
+    sequences = len(board.ids_B)
+    span = len(ahead.ids_N) // sequences
+    start(
+        guesses.take_kernel,
+        (sequences,),
+        *(choice.token_N, choice.logp_N, choice.raw_logp_N, ahead.ids_N, ahead.lives_N, stop_V),
+        *(board.ids_B, board.position_B, board.left_B, board.active_B),
+        *(board.token_BW, board.logp_BW, board.raw_logp_BW, notes.history_BT, notes.column_B, notes.counts_B3),
+        *(notes.history_BT.shape[1], board.token_BW.shape[1]),
+        device=stop_V.device,
+        warps=1,
+        **{"SPAN": span, "SP": power(span)},
+    )
+
+
+DRAFTING = Drafting(guess=guess, take=take)
