@@ -310,7 +310,7 @@ def engine_of(shape: Shape, student: LanguageModel, path: str) -> Engine:
     )
     room = Room.of(student, Sampling(limit_tokens=shape.largest_tokens), size)
     kernel = None if path == "graphs" else PersistentSteps(room)
-    found = ways(room, exact=path == "exact")
+    found = ways(room, student.exact if path == "exact" else None)
     return Engine(room, *found, chunk_tokens=2_048, stop_ids=frozenset(), persistent=kernel)
 
 

@@ -11,20 +11,23 @@ import pytest
 import torch
 
 from opd.models.engine.sampler import EngineSampler
-from opd.models.exact.model import exact_model, misfit
+from opd.models.exact.model import exact_model, misfit, persistent_misfit
 from opd.models.head import head_logp
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.models.logprobs import before_kept, token_logp
 from opd.models.sequences import packed
 from opd.records.errors import AskedWrongly
-from opd.records.rollouts import Rollout
+from opd.records.rollouts import Rollout, ScoredRollout
+from opd.train.objective import find
+from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
+from opd.train.update import OptimizerSettings, Updater
 
 
-@pytest.fixture(scope="module")
-def exact(make_wide) -> LanguageModel:
-    """Three layers with an exact forward pass."""
-    return exact_model(make_wide(layers=3))
+@pytest.fixture(scope="module", params=["persistent", "graphs"])
+def exact(make_wide, request) -> LanguageModel:
+    """Three layers with an exact forward pass, in either order."""
+    return exact_model(make_wide(layers=3), persistent=request.param == "persistent")
 
 
 @torch.no_grad()
@@ -39,22 +42,27 @@ def samplers(rollouts: Sequence[Rollout]) -> list[float]:
     return [logp for one in rollouts for logp in one.logp]
 
 
-def test_where_the_kernel_can_not_run_there_is_nothing_to_be_exact_with(student64):
+def test_without_a_gpu_or_in_another_dtype_there_is_nothing_to_be_exact_with(student64):
     model = student64
-    assert "can't run this model" in str(misfit(model))
-    with pytest.raises(AskedWrongly, match=r"machine.exact can't be had here: .*; set it to false"):
+    with pytest.raises(
+        AskedWrongly, match=r"machine.exact can't be had here: it computes in bfloat16, and .* float64"
+    ):
         exact_model(model)
+    assert "it computes in bfloat16" in str(persistent_misfit(model))
+    narrow = replace(model, module=copy.deepcopy(model.module).to(torch.bfloat16))
+    assert misfit(narrow) == "there is no GPU"
+    assert "end to end" in str(misfit(replace(narrow, unpackable="it has windows")))
 
 
-def test_an_exact_model_samples_from_the_whole_distribution_alone(student64):
-    model = replace(student64, exact=True)
+def test_an_exact_model_samples_from_the_whole_distribution_alone(student64, some_order):
+    model = replace(student64, exact=some_order)
     with pytest.raises(AskedWrongly, match="exact sampling is from the whole distribution"):
         EngineSampler(model, Sampling(limit_tokens=4, top_p=0.9))
 
 
-def test_a_head_that_autograd_would_multiply_is_not_exact_and_says_so(student64):
+def test_a_head_that_autograd_would_multiply_is_not_exact_and_says_so(student64, some_order):
     """The update's own way, into a gradient of its own, is; without gradients there is nothing to refuse."""
-    model = replace(student64, exact=True)
+    model = replace(student64, exact=some_order)
     hidden_NH = torch.zeros(2, student64.module.config.hidden_size, dtype=torch.float64)
     with pytest.raises(ValueError, match="an exact head learns into a gradient_RH"):
         head_logp(model, hidden_NH, torch.tensor([1, 2]))
@@ -80,7 +88,8 @@ def test_a_long_sequence_agrees_too(exact, of_lengths):
 
 
 @pytest.mark.gpu
-def test_weights_of_heavy_tails_agree_too(make_wide, of_lengths):
+@pytest.mark.parametrize("persistent", [True, False])
+def test_weights_of_heavy_tails_agree_too(make_wide, of_lengths, persistent):
     """Student's t with three degrees of freedom: activations as no Gaussian has them."""
     model = make_wide(layers=2)
     with torch.no_grad():
@@ -88,7 +97,7 @@ def test_weights_of_heavy_tails_agree_too(make_wide, of_lengths):
             if parameter.dim() == 2:
                 tails = torch.distributions.StudentT(3.0).sample(parameter.shape)
                 parameter.copy_((0.02 * tails).clamp(-2, 2))
-    model = exact_model(model)
+    model = exact_model(model, persistent=persistent)
     rollouts = EngineSampler(model, Sampling(limit_tokens=64)).sample(of_lengths(5, 130, 300), seeds=[0, 1])
     assert samplers(rollouts) == trainers(model, rollouts)
 
@@ -100,6 +109,36 @@ def test_a_token_has_one_log_probability_in_any_batch_and_window(exact, of_lengt
     for window in (1, 8):
         some = EngineSampler(exact, Sampling(limit_tokens=60), window=window).sample(prompts[1:2], seeds=[1])
         assert (some[0].token_ids, some[0].logp) == (whole[3].token_ids, whole[3].logp)
+
+
+@pytest.mark.gpu
+def test_the_weights_after_an_update_are_sampled_from_and_leave_no_gap_either(exact, of_lengths):
+    """No weights, pages or graphs of before are used again (faults E40, E41), and nothing drifts (E51)."""
+    before = {key: one.clone() for key, one in exact.module.state_dict().items()}
+    sampler = EngineSampler(exact, Sampling(limit_tokens=40))
+    updater = Updater(exact, K1PolicyGradient(), OptimizerSettings(lr=1e-3))
+    drawn = []
+    for step in (1, 2, 3):
+        rollouts = sampler.sample(of_lengths(5, 130, 128), seeds=[0, 1])
+        scored = [ScoredRollout(rollout=one, teacher_logp=tuple(0.5 * logp for logp in one.logp)) for one in rollouts]
+        assert updater.update(scored, step=step).gap.largest == 0
+        drawn.append([one.logp for one in rollouts])
+    exact.module.load_state_dict(before)
+    assert drawn[0] != drawn[1] != drawn[2]
+
+
+@pytest.mark.gpu
+def test_the_size_of_a_chunk_and_padded_rows_of_the_head_change_no_bit(exact, of_lengths):
+    """2,200 ids of 2,304 rows, in blocks that don't divide them (faults E17, E18, E33)."""
+    rollouts = EngineSampler(exact, Sampling(limit_tokens=70)).sample(of_lengths(9, 90), seeds=[0])
+    with torch.no_grad():
+        sequences = packed(rollouts, device=exact.device)
+        found = [token_logp(exact, sequences, chunk_tokens=chunk).tolist() for chunk in (7, 64, 1_024)]
+        hidden_NH, ids_N = before_kept(exact, sequences)
+        exact.module.get_output_embeddings().weight[exact.vocabulary :] = 3.0
+        poisoned = [float(head_logp(exact, hidden_NH[n : n + 1], ids_N[n : n + 1])) for n in range(3)]
+    assert found[0] == found[1] == found[2] == samplers(rollouts)
+    assert poisoned == found[0][:3]
 
 
 @pytest.mark.gpu
@@ -122,3 +161,46 @@ def test_gradients_are_those_of_the_ordinary_forward_pass_to_its_own_rounding(ex
             for name in ("exact", "ordinary")
         )
         assert own < 2 * other + 1e-4, key
+
+
+@pytest.mark.gpu
+def test_more_sequences_than_the_kernel_takes_agree_by_the_graphs(make_wide, of_lengths):
+    """Forty at once, as no window of the persistent kernel has them; the last ones alone."""
+    model = exact_model(make_wide(layers=2), persistent=False)
+    prompts = of_lengths(*range(1, 600, 60))
+    rollouts = EngineSampler(model, Sampling(limit_tokens=90)).sample(prompts, seeds=[0, 1, 2, 3])
+    assert samplers(rollouts) == trainers(model, rollouts)
+    (alone,) = EngineSampler(model, Sampling(limit_tokens=90)).sample(prompts[-1:], seeds=[3])
+    assert (alone.token_ids, alone.logp) == (rollouts[-1].token_ids, rollouts[-1].logp)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("like", ["Qwen3 0.6B", "Llama 3.2 1B"])
+def test_relatives_agree_by_the_graphs_whatever_the_persistent_kernel_can_run(make_wide, of_lengths, like):
+    model = exact_model(make_wide(layers=2, like=like))
+    assert model.exact is not None
+    assert not model.exact.persistent
+    sampler = EngineSampler(model, Sampling(limit_tokens=64))
+    assert sampler.said == "engine: graphs, exact"
+    rollouts = sampler.sample(of_lengths(1, 127, 700), seeds=[0, 1])
+    assert samplers(rollouts) == trainers(model, rollouts)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["reverse_kl", "jsd", "topk_reverse_kl", "k1_policy_gradient"])
+@pytest.mark.parametrize("minibatches", [1, 2])
+def test_no_objective_leaves_a_gap(exact, make_wide, of_lengths, name, minibatches):
+    """Of whole distributions too: what is said of the visited token comes from the sampler's sums."""
+    before = {key: one.clone() for key, one in exact.module.state_dict().items()}
+    rollouts = EngineSampler(exact, Sampling(limit_tokens=40, temperature=0.8)).sample(
+        of_lengths(5, 130), seeds=[0, 1]
+    )
+    scored = [ScoredRollout(rollout=one, teacher_logp=one.logp) for one in rollouts]
+    settings = OptimizerSettings(lr=1e-4, minibatches=minibatches, largest_importance=2.0)
+    updater = Updater(
+        exact, find(name)(), settings, teachers={None: make_wide(layers=1)}, temperature=0.8, chunk_tokens=64
+    )
+    stats = updater.update(scored, step=1)
+    exact.module.load_state_dict(before)
+    assert stats.gap.largest == 0
+    assert stats.objective["importance"] == 1

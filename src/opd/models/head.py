@@ -18,6 +18,7 @@ import torch
 from torch.nn import functional
 
 from opd.models import softmax
+from opd.models.exact.order import Order
 from opd.models.load import LanguageModel
 
 HEAD_CHUNK_TOKENS = 128  # 74 MiB a float32 matrix at V = 151,936; a divergence holds about ten of them
@@ -92,7 +93,11 @@ class _Logits(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Context, hidden_CH: torch.Tensor, weight_RH: torch.Tensor, gradient_RH: torch.Tensor | None, exact: bool
+        ctx: Context,
+        hidden_CH: torch.Tensor,
+        weight_RH: torch.Tensor,
+        gradient_RH: torch.Tensor | None,
+        exact: Order | None,
     ) -> torch.Tensor:
         ctx.save_for_backward(hidden_CH, weight_RH)
         ctx.gradient_RH = gradient_RH
@@ -116,7 +121,7 @@ class _TokenLogp(torch.autograd.Function):
         vocabulary: int,
         temperature: float,
         gradient_RH: torch.Tensor | None,
-        exact: bool,
+        exact: Order | None,
     ) -> torch.Tensor:
         logits_CR = _wide(_product(hidden_CH, weight_RH, exact=exact))
         logp_C, kept = softmax.token_logp(
@@ -151,17 +156,15 @@ def _matrix(model: LanguageModel, gradient_RH: torch.Tensor | None) -> torch.Ten
         assert gradient_RH is None, "the gradient of another head is autograd's"
         return None
     autograds = gradient_RH is None and weight_RH.requires_grad and torch.is_grad_enabled()
-    if autograds and model.exact:
+    if autograds and model.exact is not None:
         raise ValueError("an exact head learns into a gradient_RH: autograd's own product is not exact")
     return None if autograds else weight_RH.detach()
 
 
-def _product(hidden_CH: torch.Tensor, weight_RH: torch.Tensor, *, exact: bool) -> torch.Tensor:
+def _product(hidden_CH: torch.Tensor, weight_RH: torch.Tensor, *, exact: Order | None) -> torch.Tensor:
     """logits_CR; rounded to float32 and not to bf16 where the device's product can."""
-    if exact:
-        from opd.models.exact.products import product
-
-        return product(hidden_CH, weight_RH, wide=True)
+    if exact is not None:
+        return exact.product(hidden_CH, weight_RH, wide=True)
     if _accumulates_wide(hidden_CH):
         return torch.mm(hidden_CH, weight_RH.t(), out_dtype=torch.float32)
     return hidden_CH @ weight_RH.t()

@@ -15,6 +15,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
+from opd.models.exact.order import Order
 from opd.models.packing import learn_packing
 from opd.models.weights import check_weights
 from opd.records.errors import AskedWrongly, OpdError
@@ -41,7 +42,7 @@ class LanguageModel:
     vocabulary: int  # ids below it are the tokenizer's; embedding rows beyond it are padding (faults E33, E34)
     stop_ids: frozenset[int]
     unpackable: str | None = "not tried"  # why it can't take sequences end to end in one row (`models/packing.py`)
-    exact: bool = False  # its log-probabilities are those of the sampler, to the last bit (`models/exact/`)
+    exact: Order | None = None  # of its sums, where its log-probabilities are the sampler's to the last bit
 
     @property
     def packs(self) -> bool:

@@ -57,9 +57,7 @@ class Packing:
     edges: torch.Tensor  # int32 [sequences + 1], for flash attention
     rectangles: tuple[Rectangle, ...]  # empty on a GPU that attends in half precision
     attended: int = 0  # layers that kept the sequences apart so far
-    tiles: Any = (
-        None  # how an exact attention shares the queries out (`exact/operations.py`); made by the first layer
-    )
+    tiles: Any = None  # how an exact attention shares the queries out (`exact/order.py`); made by the first layer
 
 
 def hidden_states(module: Any, sequences: Sequences, *, packs: bool) -> torch.Tensor:

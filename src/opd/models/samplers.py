@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import torch
 
-from opd.models.engine.sampler import EngineSampler
+from opd.models.engine.sampler import DraftsChoice, EngineSampler
 from opd.models.engine.shape import misfit
 from opd.models.interfaces import Sampler, Sampling
 from opd.models.load import LanguageModel
@@ -14,7 +14,9 @@ from opd.models.plain import misfit as plain_misfit
 from opd.models.vllm.installed import vllm_version
 from opd.models.vllm.sampler import VllmSampler
 from opd.models.vllm.server import misfit as vllm_misfit
+from opd.models.vllm.team import Team, uncut
 from opd.records.errors import AskedWrongly
+from opd.records.metrics import Drafted
 
 ENGINE = "engine"
 OURS = {"auto": None, "engine": None, "persistent": True, "graphs": False}  # whether the persistent kernel has to run
@@ -38,34 +40,42 @@ def choose_sampler(
     *,
     engine: EngineChoice,
     largest_batch: int,
+    drafts: DraftsChoice = "off",
     prompt_tokens: int | None = None,
     sleeps: bool = False,
+    team: Team | None = None,
 ) -> Chosen:
-    """The sampler that was asked for; `auto` is the engine for every model that it can run.
+    """The sampler that was asked for; `auto` is the engine for every model that it can run, and `drafts` need it.
 
-    vLLM has to know the longest prompt, `prompt_tokens` (null: all that the context leaves), and whether it `sleeps`
-    between two calls. Raises `AskedWrongly` when what was asked for can't run the model, or nothing can.
+    vLLM has to know the longest prompt, `prompt_tokens` (null: all that the context leaves), whether it `sleeps`
+    between two calls, and the ranks that it spans, its `team`. Raises `AskedWrongly` when what was asked for can't
+    run the model, or nothing can.
     """
     said = sampler_meant(model.module, engine=engine)
     narrow = torch.finfo(model.module.dtype).bits < 32
+    if drafts != "off" and said != ENGINE:
+        raise AskedWrongly(f'machine.drafts = "{drafts}" is for the engine, and {said} samples; set it to "off"')
     if engine == "vllm":
         if prompt_tokens is None:
             prompt_tokens = model.context_tokens - sampling.limit_tokens
-        served = VllmSampler(model, sampling, prompt_tokens=prompt_tokens, largest_batch=largest_batch, sleeps=sleeps)
+        served = VllmSampler(
+            model, sampling, prompt_tokens=prompt_tokens, largest_batch=largest_batch, sleeps=sleeps, team=team
+        )
         return Chosen(sampler=served, said=f"{said} {vllm_version()}", differs=True)
     if said == ENGINE:
-        own = EngineSampler(model, sampling, largest_batch=largest_batch, persistent=OURS[engine])
-        return Chosen(sampler=own, said=own.said, differs=narrow and not model.exact)
+        own = EngineSampler(model, sampling, largest_batch=largest_batch, persistent=OURS[engine], drafts=drafts)
+        return Chosen(sampler=own, said=own.said, differs=narrow and model.exact is None)
     return Chosen(sampler=PlainSampler(model, sampling, largest_batch=largest_batch), said=said, differs=narrow)
 
 
-def sampler_meant(module: Any, *, engine: EngineChoice) -> str:
+def sampler_meant(module: Any, *, engine: EngineChoice, tensor_parallel: int = 1) -> str:
     """Which sampler transformers' model gets, as `Chosen.said` begins; its weights need not be there.
 
-    Raises `AskedWrongly` as `choose_sampler` does, as far as the model's build shows.
+    vLLM would cut it into `tensor_parallel` parts. Raises `AskedWrongly` as `choose_sampler` does, as far as the
+    model's build shows.
     """
     if engine == "vllm":
-        if fault := vllm_misfit(module):
+        if fault := vllm_misfit(module) or uncut(module.config, tensor_parallel):
             raise AskedWrongly(f'vLLM can\'t run this model here: {fault}; set machine.engine = "auto"')
         return engine
     reason = None if engine == "plain" else misfit(module)
@@ -76,3 +86,8 @@ def sampler_meant(module: Any, *, engine: EngineChoice) -> str:
     if fault := plain_misfit(module):
         raise AskedWrongly(f"opd can't sample from {module.config.model_type}: {fault}")
     return f"plain: {reason}" if reason else "plain"
+
+
+def drafted_by(sampler: Sampler) -> Drafted | None:
+    """What guesses came to in a sampler's last call; None where it makes none."""
+    return sampler.drafted if isinstance(sampler, EngineSampler) else None

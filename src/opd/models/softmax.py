@@ -14,18 +14,23 @@ from importlib.util import find_spec
 
 import torch
 
+from opd.models.exact.order import Order
+
 
 def token_logp(
-    logits_CR: torch.Tensor, ids_C: torch.Tensor, *, vocabulary: int, temperature: float, exact: bool = False
+    logits_CR: torch.Tensor,
+    ids_C: torch.Tensor,
+    *,
+    vocabulary: int,
+    temperature: float,
+    exact: Order | None = None,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
     """logp_C, and what `slope` takes. The logits are float32 or wider, and used up.
 
-    `exact`: summed in the order in which the sampler does.
+    `exact`: the order of sums that the sampler has.
     """
-    if exact:
-        from opd.models.exact.operations import token_logp as in_order
-
-        logp_C, normaliser_C = in_order(logits_CR, ids_C, vocabulary=vocabulary, temperature=temperature)
+    if exact is not None:
+        logp_C, normaliser_C = exact.token_logp(logits_CR, ids_C, vocabulary=vocabulary, temperature=temperature)
         return logp_C, (logits_CR, normaliser_C)
     if _has_kernels(logits_CR):
         from opd.models.softmax_kernels import token_logp as by_kernel

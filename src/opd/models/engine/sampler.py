@@ -5,10 +5,14 @@ the pages, and whoever is sampled at the same time.
 """
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Literal
 
 from opd.models.chat import check_fits
+from opd.models.engine.drafts.operations import TORCH_DRAFTING, Notes
+from opd.models.engine.drafts.steps import ROWS, SEQUENCES, DraftedSteps, drafted_step
 from opd.models.engine.engine import Engine
-from opd.models.engine.graphs import ways_on_cuda
+from opd.models.engine.graphs import StepGraphs, rungs, ways_on_cuda
 from opd.models.engine.mixer import PreparedStep
 from opd.models.engine.operations import TORCH, Operations
 from opd.models.engine.persistent import fit
@@ -18,15 +22,18 @@ from opd.models.engine.requests import Request, State
 from opd.models.engine.room import Room, Size
 from opd.models.engine.shape import misfit
 from opd.models.engine.step import Step, decode_step
+from opd.models.exact.order import Order
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.models.noise import uniforms
 from opd.records.errors import AskedWrongly
+from opd.records.metrics import Drafted
 from opd.records.rollouts import Prompt, Rollout, StopReason
 
 WINDOW = {"cpu": 8, "cuda": 32}  # decode steps between two looks of the host
 PAGE_TOKENS = 64  # on a GPU; on a CPU a page is a whole sequence, so that nothing is gathered
 CHUNK_TOKENS = 2_048  # of a prefill at once
+DraftsChoice = Literal["off", "history"]
 
 
 class EngineSampler:
@@ -36,9 +43,10 @@ class EngineSampler:
     CPU one page for all tokens of a sequence. `cache_tokens`: of all pages; null: all sequences have room at their
     limit, and none is ever preempted. `window`: decode steps between two looks of the host; null: the device's own.
     `persistent`: whether the persistent kernel does the windows of up to 8 sequences; null: where it can.
-    With an exact model all is the persistent kernel's, and at most 8 sequences run at once. Raises `AskedWrongly` for
-    a model that is a misfit, for one that the persistent kernel can't run but must, and for an exact one whose
-    distribution is to be cut.
+    `drafts`: where guesses come from that are checked while up to 4 sequences run.
+    An exact model's steps are those of its order, whatever `persistent` says; where they are the persistent kernel's,
+    all are, and at most 8 sequences run at once. Raises `AskedWrongly` for a model that is a misfit, for one that the
+    persistent kernel can't run but must, and for an exact one whose distribution is to be cut, or with drafts.
     """
 
     def __init__(
@@ -52,16 +60,22 @@ class EngineSampler:
         window: int | None = None,
         chunk_tokens: int = CHUNK_TOKENS,
         persistent: bool | None = None,
+        drafts: DraftsChoice = "off",
     ) -> None:
         if reason := misfit(model.module):
             raise AskedWrongly(f"{model.path}: the engine can't run this model: {reason}")
         self._model = model
         self._sampling = sampling
-        if model.exact and not sampling.full_support:
-            raise AskedWrongly("exact sampling is from the whole distribution: leave top_p, top_k and min_p out")
-        self._largest_batch = min(largest_batch, fit.ROWS) if model.exact else largest_batch
+        if model.exact is not None:
+            if not sampling.full_support:
+                raise AskedWrongly("exact sampling is from the whole distribution: leave top_p, top_k and min_p out")
+            if drafts != "off":
+                raise AskedWrongly(f'drafts = "{drafts}": exact steps take a token each; set drafts = "off"')
+            persistent = model.exact.persistent
+            largest_batch = min(largest_batch, fit.ROWS) if persistent else largest_batch
+        self._largest_batch = largest_batch
         self._keeps = model.device.type == "cuda"  # a room with graphs is dear, and memory between calls is planned
-        self._must = model.exact or persistent is True
+        self._must = persistent is True
         self._without = "it was not asked for" if persistent is False else _without_kernel(model, sampling)
         if self._must and self._without:
             raise AskedWrongly(f"{model.path}: the persistent kernel can't run this model here: {self._without}")
@@ -72,17 +86,21 @@ class EngineSampler:
         self._cache_tokens = cache_tokens
         self._window = window or WINDOW[model.device.type]
         self._chunk_tokens = chunk_tokens
+        self._drafts = drafts != "off"
         self._version = 0
+        self.drafted: Drafted | None = None  # what guesses came to in the last call; None without
         self._kept: tuple[Room, Engine] | None = None
 
     @property
     def said(self) -> str:
         """Which path it takes, for the record: on a GPU with the reason where the persistent kernel is not it."""
+        guessing = f", drafts to {SEQUENCES} sequences" if self._drafts else ""
         if not self._keeps:
-            return "engine"
-        if self._model.exact:
-            return "engine: persistent kernel, exact"
-        return f"engine: graphs ({self._without})" if self._without else "engine: persistent kernel to 8 sequences"
+            return f"engine{guessing}"
+        if self._model.exact is not None:
+            return f"engine: {self._model.exact.steps}, exact"
+        path = f"graphs ({self._without})" if self._without else "persistent kernel to 8 sequences"
+        return f"engine: {path}{guessing}"
 
     def follow(self, version: int) -> None:
         """Rollouts from now on carry this policy version; the weights are the trainer's own, nothing is kept."""
@@ -100,6 +118,7 @@ class EngineSampler:
         try:
             while engine.schedule.busy:
                 engine.window()
+            self.drafted = engine.drafted
         finally:  # an engine that is kept starts the next call empty, whatever ended this one
             engine.schedule.clear()
         asked = [(prompt, sample) for prompt in prompts for sample in range(len(seeds))]
@@ -148,7 +167,7 @@ class EngineSampler:
 
     def _new_engine(self, size: Size) -> tuple[Room, Engine]:
         room = Room.of(self._model, self._sampling, size)
-        ops, step = ways(room, exact=self._model.exact)
+        ops, step = ways(room, self._model.exact)
         persistent = None
         if not self._without:
             try:
@@ -164,6 +183,7 @@ class EngineSampler:
             chunk_tokens=self._chunk_tokens,
             stop_ids=self._model.stop_ids,
             persistent=persistent,
+            drafted=DraftedSteps(room, *drafted_ways(room, ops)) if self._drafts else None,
         )
 
     def _rollout(self, prompt: Prompt, sample: int, request: Request) -> Rollout:
@@ -183,18 +203,17 @@ def _without_kernel(model: LanguageModel, sampling: Sampling) -> str | None:
     if reason := fit.misfit(model) or fit.length_misfit(sampling.limit_tokens, window=WINDOW["cuda"]):
         return reason
     try:
-        library()
+        library(fit.cut_of(model))
     except NotBuilt as error:
         return str(error)
     return None
 
 
-def ways(room: Room, *, exact: bool = False) -> tuple[Operations, Step | None]:
-    """How the room's device does operations and steps; exact ones leave all steps to the persistent kernel."""
-    if exact:
-        from opd.models.exact.prefill import exact_operations
-
-        return exact_operations(room.cos_LD, room.sin_LD), None
+def ways(room: Room, exact: Order | None = None) -> tuple[Operations, Step | None]:
+    """How the room's device does operations and steps. No step: the persistent kernel does all of them."""
+    if exact is not None:
+        found: tuple[Operations, Step | None] = exact.ways(room)
+        return found
     if room.board.ids_B.is_cuda:
         return ways_on_cuda(room)
     if room.size.in_order and room.cos_LD.dtype == room.pools.keys[0].dtype:  # float32 or float64 throughout
@@ -204,3 +223,22 @@ def ways(room: Room, *, exact: bool = False) -> tuple[Operations, Step | None]:
         decode_step(room, TORCH, rows=rows, longest=longest)
 
     return TORCH, step
+
+
+def drafted_ways(room: Room, ops: Operations) -> tuple[Notes, Step]:
+    """How the room's device does steps with guesses, and the notes that they take."""
+    sequences, device = min(SEQUENCES, room.size.rows), room.board.ids_B.device
+    notes = Notes.empty(sequences=sequences, tokens=room.size.sequence_tokens + ROWS, device=device)
+    drafting = TORCH_DRAFTING
+    if ops is not TORCH:
+        from opd.models.engine.kernels import table
+
+        drafting = table.DRAFTING
+
+    def step(count: int, longest: int) -> None:
+        drafted_step(room, notes, ops, drafting, sequences=count, longest=longest)
+
+    if device.type == "cuda":
+        whole = partial(step, longest=room.size.sequence_tokens)
+        return notes, StepGraphs(rungs(sequences), whole)
+    return notes, step

@@ -1,8 +1,9 @@
 """The forward pass whose log-probabilities are the sampler's, to the last bit. docs/exact.md has the order of sums.
 
-products.py    matrix products, in slices that are added in order
-operations.py  norm, rotation, gate, attention, log-probabilities: kernels that share the sampler's arithmetic
-gradients.py   the same with a way back, which is the ordinary one
-layers.py      a model's layers done by them
-prefill.py     the engine's prefill done by them
+order.py       what an order of sums is made of; there are two
+sliced/        that of the persistent kernel
+chained/       that of the graphs: for every decoder that the engine runs
+model.py       which of them a model gets
+layers.py      a model's layers done by one
+gradients.py   the way back, which is the ordinary one; gate_kernel.py is a part of it
 """

@@ -15,15 +15,22 @@ which tests/models/test_exact.py holds against it.
 import torch
 import triton
 
-from opd.models.exact.product_kernels import hidden_kernel, inner_kernel
+from opd.models.exact.sliced.product_kernels import hidden_kernel, inner_kernel
 
 HIDDEN, INNER = 1_536, 8_960
 
 
 def product(
-    x_MK: torch.Tensor, weight_NK: torch.Tensor, bias_N: torch.Tensor | None = None, *, wide: bool = False
+    x_MK: torch.Tensor,
+    weight_NK: torch.Tensor,
+    bias_N: torch.Tensor | None = None,
+    *,
+    added_MN: torch.Tensor | None = None,
+    wide: bool = False,
 ) -> torch.Tensor:
-    """[M, N] in bf16, or in float32 with `wide`; K is 1,536 or 8,960. A bias is added to the float32 sum."""
+    """[M, N] in bf16, or in float32 with `wide`; K is 1,536 or 8,960. A bias is added to the float32 sum, `added_MN`
+    to the rounded one.
+    """
     (rows, columns), outputs = x_MK.shape, len(weight_NK)
     if columns not in {HIDDEN, INNER}:
         raise ValueError(f"an exact product has {HIDDEN:,} or {INNER:,} columns, not {columns:,}")
@@ -42,4 +49,4 @@ def product(
         num_warps=8,
         num_stages=2,
     )
-    return out_MN
+    return out_MN if added_MN is None else added_MN + out_MN

@@ -8,14 +8,16 @@ from dataclasses import replace
 import torch
 
 from opd.models.engine.operations import TORCH, Operations, Places
+from opd.models.engine.room import Room
 from opd.models.engine.weights import Qkv
-from opd.models.exact import operations
-from opd.models.exact.operations import Tiles
-from opd.models.exact.products import product
+from opd.models.exact.order import Tiles
+from opd.models.exact.sliced import operations
+from opd.models.exact.sliced.products import product
 
 
-def exact_operations(cos_LD: torch.Tensor, sin_LD: torch.Tensor) -> Operations:
-    """The table of a room with these tables of its rotation. Steps are the persistent kernel's, so nothing draws."""
+def ways(room: Room) -> tuple[Operations, None]:
+    """The operations of a room's prefill, and no step: all are the persistent kernel's, so nothing draws here."""
+    cos_LD, sin_LD = room.cos_LD, room.sin_LD
 
     def project_qkv(
         h_NH: torch.Tensor,
@@ -29,13 +31,13 @@ def exact_operations(cos_LD: torch.Tensor, sin_LD: torch.Tensor) -> Operations:
         key_heads, head_size = k_PKSD.shape[1], k_PKSD.shape[3]
         heads_NCD = product(h_NH, qkv.weight_EH, qkv.bias_E).unflatten(-1, (-1, head_size))
         position_N = places.position_RT.flatten()
-        turned_NCD = operations.rotate(heads_NCD[:, :-key_heads], cos_LD, sin_LD, position_N)
+        turned_NCD = operations.turn(heads_NCD[:, :-key_heads], cos_LD, sin_LD, position_N)
         row = places.row_NK.view(-1)
         k_PKSD.view(-1, head_size).index_copy_(0, row, turned_NCD[:, -key_heads:].reshape(-1, head_size))
         v_PKSD.view(-1, head_size).index_copy_(0, row, heads_NCD[:, -key_heads:].reshape(-1, head_size))
         return turned_NCD[:, :-key_heads]
 
-    return replace(
+    ops = replace(
         TORCH,
         norm=operations.norm,
         project_qkv=project_qkv,
@@ -43,6 +45,7 @@ def exact_operations(cos_LD: torch.Tensor, sin_LD: torch.Tensor) -> Operations:
         add_projection=add_projection,
         gate=gate,
     )
+    return ops, None
 
 
 def attend_many(
@@ -52,16 +55,11 @@ def attend_many(
     places: Places,
     table_RM: torch.Tensor,
     *,
-    scale: float,  # noqa: ARG001  1 / sqrt(128): `fit.py` asks for it
+    scale: float,
 ) -> torch.Tensor:
     """a_RTQD; see `operations.attend_many`. Padding, whose position is that of the last token, is computed too."""
-    rows, tokens = q_RTQD.shape[:2]
-    first = places.position_RT[:, 0].tolist()
-    real = (places.position_RT[:, -1] - places.position_RT[:, 0] + 1).tolist()
-    tiles = Tiles.of(
-        real, device=q_RTQD.device, query_row=[row * tokens for row in range(rows)], first_position=first
-    )
-    return operations.attend(q_RTQD.flatten(0, 1), k_PKSD, v_PKSD, tiles, table_SM=table_RM).view_as(q_RTQD)
+    tiles = Tiles.of_prefill(places.position_RT, size=operations.TILE_QUERIES)
+    return operations.attend(q_RTQD.flatten(0, 1), k_PKSD, v_PKSD, tiles, scale, table_SM=table_RM).view_as(q_RTQD)
 
 
 def add_projection(

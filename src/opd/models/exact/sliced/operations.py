@@ -7,16 +7,14 @@ All tensors are on one GPU: bf16, but for the rotation's tables, logits and log-
 """
 
 import ctypes
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate
-from typing import Any, Self
+from typing import Any
 
 import torch
 
 from opd.models.engine.persistent.build import library
+from opd.models.exact.order import Tiles
 
-HEADS, KEY_HEADS, HEAD, TILE_QUERIES = 12, 2, 128, 16
+TILE_QUERIES = 16  # as in cuda/forward.cu
 
 
 def norm(x_NH: torch.Tensor, weight_H: torch.Tensor, epsilon: float) -> torch.Tensor:
@@ -28,8 +26,16 @@ def norm(x_NH: torch.Tensor, weight_H: torch.Tensor, epsilon: float) -> torch.Te
     return out_NH
 
 
-def rotate(x_NCD: torch.Tensor, cos_LD: torch.Tensor, sin_LD: torch.Tensor, position_N: torch.Tensor) -> torch.Tensor:
-    """Heads turned by their positions; the tables are `engine.weights.rotation`'s."""
+def turn(
+    x_NCD: torch.Tensor,
+    cos_LD: torch.Tensor,
+    sin_LD: torch.Tensor,
+    position_N: torch.Tensor,
+    norm_D: torch.Tensor | None = None,
+    epsilon: float = 0.0,  # noqa: ARG001  of norms that this decoder has not
+) -> torch.Tensor:
+    """Heads rotated by their positions; the tables are `engine.weights.rotation`'s."""
+    assert norm_D is None, "the persistent kernel runs no decoder with norms of queries and keys"
     x_NCD = x_NCD.contiguous()
     out_NCD = torch.empty_like(x_NCD)
     if len(x_NCD):
@@ -58,48 +64,12 @@ def token_logp(
     return logp_C, normaliser_C
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tiles:
-    """Which queries a block of the attention has: 16 of one sequence."""
-
-    tile_sequence: torch.Tensor  # int32, of each block
-    tile_first: torch.Tensor  # int32: its first query in the sequence
-    query_row: torch.Tensor  # int32, of each sequence: the row of its first query
-    queries: torch.Tensor  # int32
-    first_position: torch.Tensor  # int32: of its first query
-    key_row: torch.Tensor  # int32: the row of its first key, where keys lie in rows
-
-    @classmethod
-    def of(
-        cls,
-        queries: Sequence[int],
-        *,
-        device: torch.device,
-        query_row: Sequence[int] | None = None,
-        first_position: Sequence[int] | None = None,
-    ) -> Self:
-        """So many queries of each sequence; by default all of it, one behind the other."""
-        rows = query_row or (0, *accumulate(queries))[:-1]
-        tiles = [(s, first) for s, count in enumerate(queries) for first in range(0, count, TILE_QUERIES)]
-
-        def numbers(values: Sequence[int]) -> torch.Tensor:
-            return torch.tensor(values, dtype=torch.int32).to(device, non_blocking=True)
-
-        return cls(
-            tile_sequence=numbers([sequence for sequence, _ in tiles]),
-            tile_first=numbers([first for _, first in tiles]),
-            query_row=numbers(rows),
-            queries=numbers(queries),
-            first_position=numbers(first_position or [0] * len(queries)),
-            key_row=numbers(rows),
-        )
-
-
 def attend(
     query_NQD: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
     tiles: Tiles,
+    scale: float,  # noqa: ARG001  1 / sqrt(128): `fit.py` asks for it
     *,
     table_SM: torch.Tensor | None = None,
 ) -> torch.Tensor:
