@@ -1,11 +1,14 @@
 """The engine at the 1.5B recipe's shape with random weights: decode, evaluation, and its gap to a plain forward.
 
-    python benchmarks/bench_engine.py [--scale 1.0] [--only decode,evaluation,gap,transformers,vllm] [--out FILE]
+    python benchmarks/bench_engine.py [--scale 1.0] [--out FILE]
+                                      [--only decode,drafts,evaluation,gap,transformers,vllm]
+                                      [--like "Qwen3 1.7B"]
 
-On one GPU, in less than nine minutes. Each figure is a JSON line (in FILE too, if asked for); the table at the end
-has decode in ms a token and as a multiple of the floor: the bytes of weights and cache of a step at the bandwidth at
-which this machine reads, measured here. transformers' own `generate` is run beside it, and vLLM where it is
-installed. On a machine without a GPU, `--scale 0.05` checks the program itself.
+`--like` takes another shape that the persistent kernel is made for. On one GPU, in less than nine minutes. Each
+figure is a JSON line (in FILE too, if asked for); the table at the end has decode in ms a token and as a multiple of
+the floor: the bytes of weights and cache of a step at the bandwidth at which this machine reads, measured here.
+transformers' own `generate` is run beside it, and vLLM where it is installed. On a machine without a GPU,
+`--scale 0.05` checks the program itself.
 """
 
 import argparse
@@ -13,34 +16,51 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from beside_vllm import with_vllm
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
+from opd.models.engine.drafts.steps import ROWS as DRAFT_ROWS
 from opd.models.engine.persistent import fit
+from opd.models.engine.persistent.cut import CUTS
 from opd.models.engine.persistent.steps import PersistentSteps
 from opd.models.engine.requests import Request
 from opd.models.engine.room import Room, Size
-from opd.models.engine.sampler import EngineSampler, ways
+from opd.models.engine.sampler import DraftsChoice, EngineSampler, drafted_ways, ways
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.records.rollouts import Prompt
 
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if CUDA else "cpu")
-ROWS, REAL_TOKENS = 151_936, 151_665
+RECIPES = "Qwen2 1.5B"
+LAYERS = {RECIPES: 28, "Qwen2 0.5B": 24, "Qwen3 1.7B": 28, "Qwen3 0.6B": 28, "Llama 3.2 1B": 16}
+KINDS: dict[str, tuple[Any, Any, int, int]] = {  # rows of the embedding, and ids
+    "Qwen2": (Qwen2ForCausalLM, Qwen2Config, 151_936, 151_665),
+    "Qwen3": (Qwen3ForCausalLM, Qwen3Config, 151_936, 151_669),
+    "Llama": (LlamaForCausalLM, LlamaConfig, 128_256, 128_256),
+}
 BATCHES, CONTEXTS = (1, 8, 16, 64, 256), (1_024, 6_144)
-SECTIONS = ("decode", "evaluation", "gap", "transformers", "vllm")
+SECTIONS = ("decode", "drafts", "evaluation", "gap", "transformers", "vllm")
 
 
 def main() -> None:
     """Runs the sections that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--scale", type=float, default=1.0, help="of the sizes; 1.0 is the real model")
+    parser.add_argument("--like", default=RECIPES, choices=LAYERS, help="the shape")
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, separated by commas")
     parser.add_argument("--out", type=Path, help="file for the JSON lines")
     asked = parser.parse_args()
@@ -52,12 +72,13 @@ def main() -> None:
         if asked.out:
             asked.out.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    model = make_model(asked.scale)
+    model = make_model(asked.scale, asked.like)
     rate = reading_rate()
     name = torch.cuda.get_device_name() if CUDA else "cpu"
     say("machine", name=name, torch=torch.__version__, parameters=model.parameters, read_TB_s=round(rate / 1e12, 3))
     run: dict[str, Callable[[], None]] = {
         "decode": lambda: decode(model, rate, say, small=asked.scale < 1),
+        "drafts": lambda: drafts(model, say, small=asked.scale < 1),
         "evaluation": lambda: evaluation(model, say, small=asked.scale < 1),
         "gap": lambda: gap(model, say),
         "transformers": lambda: plain_generate(model, say, small=asked.scale < 1),
@@ -68,24 +89,26 @@ def main() -> None:
     print_table([line for line in lines if line["section"] == "decode"])
 
 
-def make_model(scale: float) -> LanguageModel:
-    """The recipe's architecture with random weights, in bf16; no id ends a response."""
+def make_model(scale: float, like: str = RECIPES) -> LanguageModel:
+    """The recipe's architecture, or another, with random weights, in bf16; no id ends a response."""
     torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=ROWS if scale == 1 else 2_048,
-        hidden_size=64 * max(1, round(1_536 * scale / 64)),
-        intermediate_size=64 * max(1, round(8_960 * scale / 64)),
-        num_hidden_layers=max(1, round(28 * scale)),
-        num_attention_heads=12 if scale == 1 else 1,
-        num_key_value_heads=2 if scale == 1 else 1,
+    cut, (architecture, configuration, rows, ids) = CUTS[like], KINDS[like.partition(" ")[0]]
+    config = configuration(
+        vocab_size=rows if scale == 1 else 2_048,
+        hidden_size=64 * max(1, round(cut.hidden * scale / 64)),
+        intermediate_size=64 * max(1, round(cut.inner * scale / 64)),
+        num_hidden_layers=max(1, round(LAYERS[like] * scale)),
+        num_attention_heads=cut.heads if scale == 1 else 1,
+        num_key_value_heads=cut.key_heads if scale == 1 else 1,
         max_position_embeddings=32_768,
         tie_word_embeddings=False,
+        **({"head_dim": cut.head} if cut.normed else {}),
     )
     torch.set_default_dtype(torch.bfloat16)
     with DEVICE:
-        module = Qwen2ForCausalLM(config).eval()
+        module = architecture(config).eval()
     torch.set_default_dtype(torch.float32)
-    vocabulary = REAL_TOKENS if scale == 1 else 2_048
+    vocabulary = ids if scale == 1 else 2_048
     return LanguageModel(
         module=module, tokenizer=None, path=Path("random"), vocabulary=vocabulary, stop_ids=frozenset()
     )
@@ -166,11 +189,15 @@ def window_seconds(room: Room, path: str, rows: int, context: int, steps: int) -
     board.uniform_BW.uniform_()
     for pool in (*room.pools.keys, *room.pools.values):
         pool.normal_()
-    run = steps_of_graphs(room, rows, context) if path == "graphs" else steps_of_kernel(room, pages.tolist(), context)
+    run = {
+        "graphs": lambda: steps_of_graphs(room, rows, context),
+        "persistent": lambda: steps_of_kernel(room, pages.tolist(), context),
+        "drafts": lambda: steps_with_guesses(room, rows, context),
+    }[path]()
 
     def window() -> None:
         board.position_B.fill_(context)
-        board.left_B.fill_(1 << 20)
+        board.left_B.fill_(1 << 20 if path != "drafts" else room.size.window)
         board.active_B.fill_(True)
         board.tick.zero_()
         run(steps)
@@ -189,11 +216,58 @@ def steps_of_graphs(room: Room, rows: int, context: int) -> Callable[[int], None
     return run
 
 
+def steps_with_guesses(room: Room, rows: int, context: int) -> Callable[[int], None]:
+    """So many steps of sequences that have said one thing all along, so that there is always a guess."""
+    ops, _ = ways(room)
+    notes, step = drafted_ways(room, ops)
+
+    def run(steps: int) -> None:
+        notes.column_B.zero_()
+        notes.history_BT.zero_()
+        for _ in range(steps):
+            step(rows, context + DRAFT_ROWS * steps)
+
+    return run
+
+
 def steps_of_kernel(room: Room, pages: list[list[int]], context: int) -> Callable[[int], None]:
     """So many steps of a row for each list of pages, in one launch."""
     kernel, noise = PersistentSteps(room), np.zeros(1)
     running = [Request(name="", prompt_ids=(0,) * (context + 1), uniforms_T=noise, pages=one) for one in pages]
     return lambda steps: kernel.run(running, steps)
+
+
+def drafts(model: LanguageModel, say: Callable[..., None], *, small: bool) -> None:
+    """A step of few sequences with guesses in all of its rows, and answers that are nearly all guessed."""
+    steps, page_tokens = (4, 64) if small else (32, fit.PAGE_TOKENS)
+    for sequences in (1, 2, 4):
+        for context in (64,) if small else CONTEXTS:
+            columns = DRAFT_ROWS * steps
+            pages = -(-(context + columns) // page_tokens)
+            size = Size(
+                rows=sequences,
+                sequence_tokens=page_tokens * pages,
+                page_tokens=page_tokens,
+                pages=sequences * pages,
+                window=columns,
+                in_order=False,
+            )
+            room = Room.of(model, Sampling(limit_tokens=columns), size)
+            seconds = window_seconds(room, "drafts", sequences, context, steps)
+            say("drafts", sequences=sequences, context=context, ms_a_step=round(1e3 * seconds / steps, 4))
+    asked, tokens = prompts(1, 16 if small else 512, model.vocabulary), 16 if small else 1_024
+    greedy = Sampling(limit_tokens=tokens, temperature=1e-3)
+    choices: list[tuple[DraftsChoice, bool | None]] = [("off", None), ("off", False), ("history", None)]
+    for choice, persistent in choices:
+        sampler = EngineSampler(model, greedy, persistent=persistent, drafts=choice)
+        seconds = median_seconds(partial(sampler.sample, asked, seeds=[0]), times=1)
+        found = sampler.drafted
+        say(
+            "drafted",
+            path=sampler.said,
+            ms_a_token=round(1e3 * seconds / tokens, 4),
+            tokens_a_step=round(found.tokens_a_step, 3) if found else 1,
+        )
 
 
 def laying_out(model: LanguageModel, say: Callable[..., None]) -> None:

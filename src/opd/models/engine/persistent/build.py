@@ -14,7 +14,10 @@ from opd.models.engine.persistent.cut import EXACT, Cut
 SOURCES = Path(__file__).parent / "cuda"
 UNITS = ("decode.cu", "pages.cu")
 FORWARD = "forward.cu"  # of the exact mode
-FLAGS = ("-O3", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", "-Xcompiler", "-fPIC", "-shared")
+FLAGS = (
+    *("-O3", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a"),
+    *("-Xcompiler", "-fPIC", "-shared", "--threads=0"),  # units beside each other
+)
 
 
 class NotBuilt(Exception):
