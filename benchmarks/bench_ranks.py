@@ -6,14 +6,16 @@
 The shape, and how lengths are drawn, are those of bench_step.py. Side by side, in one run: a step of 8 rollouts on
 each rank by itself; the same lengths with the gradients added up, which is the price of being several; and a step of
 8 rollouts a rank whose lengths are drawn for all of them, which is what one gets: the longest of more rollouts is
-longer. Then the reduction alone, and the gradients of one step by one rank and by all. JSON lines, by rank 0.
+longer. Then the reduction alone, how fast the links are (for `machine.link_bytes_per_second`), and the gradients of
+one step by one rank and by all. JSON lines, by rank 0.
 """
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -87,6 +89,7 @@ class Bench:
             longest_alone=max(alone),
         )
         self.reduction()
+        self.links()
         del engine
         self.gradients(together)
 
@@ -113,13 +116,7 @@ class Bench:
             return
         tensors = [torch.ones_like(one, dtype=torch.float32) for one in self.student.module.parameters()]
         size = sum(4 * one.numel() for one in tensors)
-        took = []
-        for _ in range(4):
-            self.ranks.everyone(None)
-            start = time.perf_counter()
-            self.ranks.add_up(tensors)
-            synchronise(self.device)
-            took.append(max(self.ranks.everyone(time.perf_counter() - start)))
+        took = [self.timed(partial(self.ranks.add_up, tensors)) for _ in range(4)]
         moved = 2 * size * (self.ranks.count - 1) / self.ranks.count
         best = min(took[1:])
         self.say(
@@ -130,6 +127,30 @@ class Bench:
             gigabytes=size / 1e9,
             gigabytes_a_second=moved / best / 1e9,
         )
+
+    def links(self) -> None:
+        """Bytes a second of a ring, by what goes round in it."""
+        if self.ranks.count == 1:
+            return
+        numbers = (1 << 20 if self.shape is TINY else 1 << 28) // self.ranks.count * self.ranks.count
+        flat = torch.ones(numbers, device=self.device)
+        own = flat[: numbers // self.ranks.count].clone()
+        once = flat.nbytes * (self.ranks.count - 1) / self.ranks.count
+        ways = {
+            "all-reduce": (2 * once, lambda: self.ranks.add_up([flat])),
+            "reduce-scatter": (once, lambda: self.ranks.share_of_sum(flat)),
+            "all-gather": (once, lambda: self.ranks.put_together(own)),
+        }
+        found = {name: moved / min(self.timed(call) for _ in range(4)) for name, (moved, call) in ways.items()}
+        self.say("links", gigabytes=flat.nbytes / 1e9, bytes_per_second=min(found.values()), **found)
+
+    def timed(self, call: Callable[[], object]) -> float:
+        """Seconds of the slowest rank."""
+        self.ranks.everyone(None)
+        start = time.perf_counter()
+        call()
+        synchronise(self.device)
+        return max(self.ranks.everyone(time.perf_counter() - start))
 
     def gradients(self, lengths: list[int]) -> None:
         """How far the gradients of one step by all ranks lie from those of rank 0, which does all of it too."""
@@ -157,7 +178,7 @@ class Bench:
 
         def catch(**_: float) -> None:
             caught.extend(one.grad.clone() for one in self.updater._masters.parameters if one.grad is not None)
-            adamw.forget_gradients()
+            self.updater._masters.forget_gradients()
 
         adamw.step = catch  # type: ignore[method-assign]
         with self.by(ranks):
@@ -168,9 +189,13 @@ class Bench:
     @contextmanager
     def by(self, ranks: Ranks) -> Iterator[None]:
         """Updates inside are of these ranks."""
-        before, self.updater._ranks = self.updater._ranks, ranks
+        meeting = (self.updater, self.updater._masters)
+        before = [one._ranks for one in meeting]
+        for one in meeting:
+            one._ranks = ranks
         yield
-        self.updater._ranks = before
+        for one, own in zip(meeting, before, strict=True):
+            one._ranks = own
 
     def say(self, name: str, **values: object) -> None:
         """A line, by rank 0."""

@@ -167,18 +167,25 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-@contextmanager
-def publish(folder: Path) -> Iterator[Path]:
-    """A folder to fill; when the block ends well it stands under its own name, whole and marked.
-
-    When the block fails, or the process dies, nothing stands under that name.
-    """
-    if folder.exists():
-        raise AskedWrongly(f"{folder} exists already and is never overwritten; name another folder")
+def begun(folder: Path) -> Path:
+    """An empty folder that `publish` gives this name later; for those who can't fill it inside its block."""
     partial = folder.with_name(f"{folder.name}{PARTIAL}")
     with suppress(FileNotFoundError):  # and nothing else: a disk that fails is to be named by its own number
         shutil.rmtree(partial)
     partial.mkdir(parents=True)
+    return partial
+
+
+@contextmanager
+def publish(folder: Path, *, filled: bool = False) -> Iterator[Path]:
+    """A folder to fill; when the block ends well it stands under its own name, whole and marked.
+
+    When the block fails, or the process dies, nothing stands under that name. `filled`: it is the one that `begun`
+    gave, and stays for another try when the block fails.
+    """
+    if folder.exists():
+        raise AskedWrongly(f"{folder} exists already and is never overwritten; name another folder")
+    partial = folder.with_name(f"{folder.name}{PARTIAL}") if filled else begun(folder)
     try:
         with _naming(folder):
             yield partial
@@ -187,7 +194,8 @@ def publish(folder: Path) -> Iterator[Path]:
             write_json(partial / COMPLETE, {"files": tree(partial)})
             partial.replace(folder)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        if not filled:
+            shutil.rmtree(partial, ignore_errors=True)
         raise
     _sync(folder.parent)
 

@@ -11,10 +11,10 @@ from importlib.util import find_spec
 
 import torch
 
-from opd.train.masters import Masters
+from opd.train.masters import MasterWeights
 
 
-def goes_in_one_pass(masters: Masters) -> bool:
+def goes_in_one_pass(masters: MasterWeights) -> bool:
     """Whether there is a kernel for these masters."""
     return find_spec("triton") is not None and all(
         master.is_cuda and master.dtype == torch.float32 for master in masters.parameters
@@ -24,28 +24,22 @@ def goes_in_one_pass(masters: Masters) -> bool:
 class AdamW:
     """Moves the masters of a module, and the module with them."""
 
-    def __init__(self, masters: Masters, *, betas: tuple[float, float], epsilon: float, weight_decay: float) -> None:
+    def __init__(
+        self, masters: MasterWeights, *, betas: tuple[float, float], epsilon: float, weight_decay: float
+    ) -> None:
         self._masters = masters
         self.memory = torch.optim.AdamW(
             masters.parameters, lr=0.0, betas=betas, eps=epsilon, weight_decay=weight_decay
         )
 
-    def norm(self) -> torch.Tensor:
-        """L2 norm of all the gradients that have been added up."""
-        gradients = [one.grad for one in self._masters.parameters if one.grad is not None]
-        return torch.nn.utils.get_total_norm(gradients)
-
     def step(self, *, rate: float, scale: float) -> None:
         """The module has moved at this learning rate along `scale` times its gradients, which are gone."""
         if goes_in_one_pass(self._masters):
             self._in_one_pass(rate=rate, scale=scale)
+            self._masters.spread()
         else:
             self._by_torch(rate=rate, scale=scale)
-        self.forget_gradients()
-
-    def forget_gradients(self) -> None:
-        """Nothing has been added up."""
-        self.memory.zero_grad(set_to_none=True)
+        self._masters.forget_gradients()
 
     @torch.no_grad()
     def _in_one_pass(self, *, rate: float, scale: float) -> None:

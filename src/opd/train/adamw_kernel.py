@@ -30,6 +30,8 @@ def move(
     """`master`, both moments and `weight`, which may be the master itself, are where AdamW's step takes them."""
     assert gradient.is_contiguous(), "one index serves all tensors"
     assert weight.is_contiguous(), "one index serves all tensors"
+    if not master.numel():  # a rank may have no row of a small tensor
+        return
     tensors = (master, mean, square, weight, gradient)
     first, second = betas
     adamw_kernel[(triton.cdiv(master.numel(), BLOCK),)](

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from opd.models.machine import describe
 from opd.models.scorers import teacher_servers
+from opd.records.failures import NotWritten
 from opd.records.files import digest, read_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
 from opd.records.rollout_table import table_path
@@ -37,8 +38,15 @@ class Archive:
     def keep(self, line: StepMetrics, write: Callable[[Path], object], *, ends: bool) -> StepMetrics:
         """The line with its warnings, now that all that is due after its step is on the disk.
 
-        `write` makes a file the table of its rollouts; `ends`: the run ends with it.
+        `write` makes a file the table of its rollouts; `ends`: the run ends with it. Raises `AnswerIsNo` when the
+        run's folder has gone, which would otherwise be made anew without what was in it.
         """
+        if not self._out.is_dir():
+            raise NotWritten(
+                f"{self._out} has gone since the step before: a disk that is no longer there, or someone who removed "
+                "it; bring it back and go on with --resume, or begin a new run",
+                path=self._out,
+            )
         save, step = self._recipe.save, line.step
         line = line.model_copy(update={"warnings": warnings_of(line, self._lines)})
         self._lines.append(line)

@@ -13,6 +13,7 @@ import torch
 from pydantic import (
     Field,
     NonNegativeInt,
+    PositiveFloat,
     SerializeAsAny,
     field_serializer,
     field_validator,
@@ -21,6 +22,7 @@ from pydantic import (
 
 from opd.models.adapters import LoraSettings, attach
 from opd.models.chat import check_fits, check_template
+from opd.models.engine.sampler import DraftsChoice
 from opd.models.exact.model import exact_model
 from opd.models.interfaces import Sampler, Sampling, Scorer
 from opd.models.layers import compile_layers, recompute_layers
@@ -30,6 +32,7 @@ from opd.models.samplers import OURS, Chosen, EngineChoice, choose_sampler
 from opd.models.scorers import ScorerChoice
 from opd.models.served.settings import ServedSettings
 from opd.models.vllm.sampler import check_sampling
+from opd.models.vllm.team import Team, unshared
 from opd.records.errors import AskedWrongly
 from opd.records.files import sha256
 from opd.records.metrics import LeftOut
@@ -109,6 +112,9 @@ class MachineSettings(Settings):
     """What samples: `engine`, `plain` (transformers' own forward, slow), `vllm` (a copy of the weights, sent anew for
     every step), or `auto`: the engine where it fits. On a GPU the engine steps by `graphs`, and up to 8 sequences by
     the `persistent` kernel where that fits; either can be asked for by name."""
+    drafts: DraftsChoice = "off"
+    """While up to 4 sequences run, `history` has the engine guess what follows from what followed before, and check
+    several tokens in a step. The tokens are those without; off, because it pays for some models alone."""
     exact: bool = False
     """The student's log-probabilities are the sampler's to the last bit: every sum is formed in the order of the
     persistent kernel, or of the graphs where that does not fit or `engine` says so. On a GPU, in bfloat16."""
@@ -119,9 +125,13 @@ class MachineSettings(Settings):
     """The teacher's servers."""
     vllm_sleeps: bool = False
     """Between two calls vLLM gives its memory back, and is sent its weights anew. For one in a process."""
+    tensor_parallel: Annotated[int, Field(gt=0, le=1_024)] = 1
+    """How many ranks are one vLLM together, as sampler and as scorer: each GPU has a part of every tensor."""
     shard: Sharing = "none"
     """What the ranks of a run share among them: nothing; master weights and AdamW's memory, a share each
     (`optimizer`); the layers' weights and gradients as well, but while sampling (`full`: FSDP2)."""
+    link_bytes_per_second: PositiveFloat | None = None
+    """Of a ring of all ranks, as `benchmarks/bench_ranks.py` measures it, for `opd plan`; null: assumed."""
     recompute_layers: bool = False
     """Gradient checkpointing: a layer keeps only its input and runs again in the backward pass."""
     compile: bool = False
@@ -208,6 +218,11 @@ class Recipe(Settings):
                 f"machine.vllm_sleeps with vLLM {self.vllms} times in this process, as sampler or scorer: its sleep "
                 "is of the whole process, and one would discard another's weights; set it to false, or leave one"
             )
+        if self.machine.tensor_parallel > 1 and not self.vllms:
+            raise AskedWrongly(
+                f"machine.tensor_parallel = {self.machine.tensor_parallel} without vLLM, which alone spans several "
+                'GPUs; set machine.engine = "vllm" or machine.scorer = "vllm", or tensor_parallel = 1'
+            )
         for name, teacher in self.all_teachers.items():
             check_teacher(
                 name,
@@ -237,6 +252,7 @@ class Recipe(Settings):
             "rollouts.top_p or top_k": not self.rollouts.sampling.full_support,
             f'student.dtype = "{self.student.dtype}"': self.student.dtype != "bfloat16",
             "lora": self.lora is not None,
+            f'machine.drafts = "{self.machine.drafts}"': self.machine.drafts != "off",
         }
         if wrong := [name for name, at_fault in faults.items() if at_fault]:
             raise AskedWrongly(
@@ -297,6 +313,8 @@ def build(
     `time.monotonic`; None: now. Raises `AskedWrongly` for a model, teacher or data file that can't be used, or for
     models that are not those.
     """
+    if fault := unshared(recipe.machine.tensor_parallel, ranks=ranks.count):
+        raise AskedWrongly(fault)
     budget = Budget(recipe.budget, began=began)
     torch.set_num_threads(recipe.machine.threads)
     device = choose_device(recipe.machine.device)
@@ -307,8 +325,6 @@ def build(
     student, learner, shares = shared(
         student, recipe.machine.shard, ranks, shape=lambda one: _shape_layers(recipe, one, teachers)
     )
-    if ranks.count > 1 and recipe.vllms:
-        raise AskedWrongly(f"vLLM runs in one process here, and the run has {ranks.count} ranks; leave it out")
     rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None, teachers=asked)
     repetition = check_repeats(recipe.data, rows.prompts)
     prompts = seen_by_teachers(
@@ -321,7 +337,8 @@ def build(
     check_fits(student, prompts, limit_tokens=recipe.rollouts.limit_tokens)
     for name, teacher in teachers.items():
         check_fits(teacher, as_seen(prompts, name), limit_tokens=recipe.rollouts.limit_tokens)
-    chosen = sampler_of(recipe, student, prompts)
+    sampled = learner if recipe.machine.engine == "vllm" else student  # sent tensor by tensor, from shares as well
+    chosen = sampler_of(recipe, sampled, prompts, ranks=ranks)
     return Parts(
         student=student,
         prompts=prompts,
@@ -363,15 +380,17 @@ def _models(
     return student, teachers, origins
 
 
-def sampler_of(recipe: Recipe, student: LanguageModel, prompts: Sequence[Prompt]) -> Chosen:
+def sampler_of(recipe: Recipe, student: LanguageModel, prompts: Sequence[Prompt], *, ranks: Ranks = ALONE) -> Chosen:
     """What draws the rollouts of these prompts from the student, as the recipe asks for it."""
     return choose_sampler(
         student,
         recipe.rollouts.sampling,
         engine=recipe.machine.engine,
         largest_batch=recipe.rollouts.largest_batch,
+        drafts=recipe.machine.drafts,
         prompt_tokens=_longest(prompts),
         sleeps=recipe.machine.vllm_sleeps,
+        team=Team(ranks, size=recipe.machine.tensor_parallel),
     )
 
 
@@ -383,6 +402,7 @@ def _scoring(recipe: Recipe, device: str) -> Scoring:
         chunk_tokens=recipe.machine.head_chunk_tokens,
         alternatives=recipe.save.alternatives,
         sleeps=recipe.machine.vllm_sleeps,
+        tensor_parallel=recipe.machine.tensor_parallel,
         device=device,
     )
 

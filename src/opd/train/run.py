@@ -36,6 +36,7 @@ from opd.train.recipe import Parts, Recipe, build
 from opd.train.rehearsal import Rehearsal, existing_parent, rehearse
 from opd.train.relief import relief
 from opd.train.resume import BEGAN, Start, go_back, put_back
+from opd.train.shares import check_seen
 from opd.train.state import States
 
 _TORN = f"recipe.json{PARTIAL}"  # a run that was killed before its first file was whole left nothing to go on with
@@ -152,6 +153,9 @@ def _open(recipe: Recipe, parts: Parts, out: Path, start: Start | None) -> None:
     else:
         going_on = start
         ranks.first(lambda: go_back(out, going_on, recipe))
+    if parts.shares is not None:
+        check_seen(out, ranks)
+    if start is not None:
         put_back(parts, start)
     ranks.first(lambda: _note_beginning(parts, out))
 

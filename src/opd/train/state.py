@@ -2,6 +2,7 @@
 
 DIR/state/step-000040/     one at a time: the one before is removed when this one is whole
         state.safetensors  master/<name>, optimizer/exp_avg/<name>, optimizer/exp_avg_sq/<name>, optimizer/step/<name>
+        shard-*            instead of it, of each rank that has a share: the same, its rows (`ranks/shelf.py`)
         state.json         the step, what it was made from, the time used
         .complete          the digest of each file
 
@@ -20,15 +21,18 @@ from safetensors.torch import load_file, save_file
 
 from opd.records.errors import AnswerIsNo
 from opd.records.failures import NotWritten, in_words
-from opd.records.files import discard, is_complete, publish, read_json, tree, write_json
+from opd.records.files import begun, discard, is_complete, publish, read_json, tree, write_json
 from opd.records.metrics import StepMetrics
 from opd.records.settings import Settings, read
 from opd.train.clock import Spent
 from opd.train.origins import Origins
+from opd.train.ranks.shelf import read_whole
 from opd.train.retries import PAUSES_SECONDS, retried
 
 _NAME = re.compile(r"step-(\d+)")
 _TENSORS = "state.safetensors"
+
+Kind = tuple[torch.Size, torch.dtype]
 
 
 class TrainerState(Settings):
@@ -64,23 +68,38 @@ class States:
         found = [(int(match[1]), path) for path in self._folder.iterdir() if (match := _NAME.fullmatch(path.name))]
         return [path for _, path in sorted(found) if is_complete(path)]
 
-    def save(self, state: TrainerState, tensors: Mapping[str, torch.Tensor]) -> Path:
-        """The folder of the new state; the one before is gone.
+    def begin(self, step: int) -> Path:
+        """An empty folder for the tensors of a step's state, which others write; `save` publishes it.
+
+        Raises `AnswerIsNo` when there can't be one.
+        """
+        try:
+            return retried(lambda: begun(self._at(step)), pauses_seconds=self._pauses_seconds)
+        except OSError as error:
+            raise self.not_written(step, error) from error
+
+    def save(self, state: TrainerState, tensors: Mapping[str, torch.Tensor] | None) -> Path:
+        """The folder of the new state; the one before is gone. Without tensors they are where `begin` said.
 
         Raises `AnswerIsNo` when it could not be written; the one before is then as it was (faults E63).
         """
-        folder = self._folder / f"step-{state.step:06d}"
+        folder = self._at(state.step)
         try:
             retried(lambda: _write(folder, state, tensors), pauses_seconds=self._pauses_seconds)
         except (OSError, SafetensorError) as error:
-            whole = self.whole()
-            left = f"{whole[-1].name} is whole" if whole else "there is none before it"
-            raise NotWritten(
-                f"the trainer's state {folder} could not be saved ({in_words(error)}); {left}", path=folder
-            ) from error
+            raise self.not_written(state.step, error) from error
         for old in self.whole()[:-1]:
             discard(old)
         return folder
+
+    def not_written(self, step: int, error: Exception) -> NotWritten:
+        """What is raised where a step's state could not be saved."""
+        folder, whole = self._at(step), self.whole()
+        left = f"{whole[-1].name} is whole" if whole else "there is none before it"
+        return NotWritten(f"the trainer's state {folder} could not be saved ({in_words(error)}); {left}", path=folder)
+
+    def _at(self, step: int) -> Path:
+        return self._folder / f"step-{step:06d}"
 
 
 def read_state(folder: Path) -> TrainerState:
@@ -95,8 +114,8 @@ def read_state(folder: Path) -> TrainerState:
 
 
 def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a state, on the CPU."""
-    return load_file(folder / _TENSORS)
+    """The tensors of a state, whole and on the CPU, whoever wrote them."""
+    return load_file(folder / _TENSORS) if (folder / _TENSORS).is_file() else read_whole(folder)
 
 
 def gathered(masters: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
@@ -116,7 +135,8 @@ def scatter(
 
     Raises `AnswerIsNo`, with both as they were, when the tensors are those of another model.
     """
-    _check_same(tensors, masters)
+    saved = {key: (tensor.shape, tensor.dtype) for key, tensor in tensors.items()}
+    check_same(saved, {name: (master.shape, master.dtype) for name, master in masters.items()})
     memory: dict[str, dict[str, torch.Tensor]] = {name: {} for name in masters}
     for key, value in tensors.items():
         room, _, rest = key.partition("/")
@@ -136,21 +156,23 @@ def scatter(
     )
 
 
-def _check_same(tensors: Mapping[str, torch.Tensor], masters: Mapping[str, torch.Tensor]) -> None:
-    saved = {key.removeprefix("master/"): value for key, value in tensors.items() if key.startswith("master/")}
+def check_same(saved: Mapping[str, Kind], masters: Mapping[str, Kind]) -> None:
+    """Nothing, when a state's tensors are those of a student with such masters; else `AnswerIsNo`."""
+    saved = {key.removeprefix("master/"): kind for key, kind in saved.items() if key.startswith("master/")}
     if saved.keys() != masters.keys():
         odd = min(saved.keys() ^ masters.keys())
         where = "the state" if odd in saved else "the student"
         raise AnswerIsNo(f"the state is of another model: only {where} has {odd}")
-    for name, master in masters.items():
-        if (saved[name].shape, saved[name].dtype) != (master.shape, master.dtype):
+    for name, (shape, dtype) in masters.items():
+        there, kind = saved[name]
+        if (there, kind) != (shape, dtype):
             raise AnswerIsNo(
-                f"the state is of another model: {name} is {saved[name].dtype} {list(saved[name].shape)} there, "
-                f"{master.dtype} {list(master.shape)} here"
+                f"the state is of another model: {name} is {kind} {list(there)} there, {dtype} {list(shape)} here"
             )
 
 
-def _write(folder: Path, state: TrainerState, tensors: Mapping[str, torch.Tensor]) -> None:
-    with publish(folder) as partial:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, partial / _TENSORS)
+def _write(folder: Path, state: TrainerState, tensors: Mapping[str, torch.Tensor] | None) -> None:
+    with publish(folder, filled=tensors is None) as partial:
+        if tensors is not None:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, partial / _TENSORS)
         write_json(partial / "state.json", state.resolved())

@@ -1,8 +1,10 @@
-"""Whole runs on several ranks, for the tests beside this file."""
+"""Whole runs on several ranks, for the tests beside this file, and what two of them have in common."""
 
 from pathlib import Path
 from typing import Any
 
+import pytest
+import torch
 from safetensors.torch import load_file
 from tests.train.ranks.processes import together
 
@@ -15,6 +17,7 @@ from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.recipe import Recipe
 from opd.train.resume import find_start
 from opd.train.run import prepare, run
+from opd.train.state import read_tensors
 
 CLOCKS = {"seconds", "seconds_by_rank", "peak_bytes"}
 
@@ -60,6 +63,57 @@ def tables(out: Path) -> dict[str, list[ScoredRollout]]:
 
 
 def weights(out: Path) -> dict[str, dict[str, Any]]:
-    """The tensors of each checkpoint, and of the trainer's state."""
+    """The tensors of each checkpoint, and of the trainer's state, whoever wrote it."""
     found = {path.name: load_file(path / "model.safetensors") for path in out.glob("checkpoint-*")}
-    return found | {path.name: load_file(path / "state.safetensors") for path in out.glob("state/step-*")}
+    return found | {path.name: read_tensors(path) for path in out.glob("state/step-*")}
+
+
+def check_same(out: Path, alone: Path) -> None:
+    """The run is the other one but for rounding: lines, tokens, checkpoints, masters and moments."""
+    check_lines(lines(out), lines(alone))
+    check_tokens(out, alone)
+    check_weights(out, alone)
+
+
+def check_lines(found: list[dict], expected: list[dict]) -> None:
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        check_values(one, other)
+
+
+def check_values(found: object, expected: object, place: str = "line") -> None:
+    if isinstance(expected, dict):
+        assert isinstance(found, dict)
+        assert found.keys() == expected.keys(), place
+        for key in expected:
+            check_values(found[key], expected[key], f"{place}.{key}")
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-12), place
+    else:
+        assert found == expected, place
+
+
+def check_tokens(out: Path, alone: Path) -> None:
+    """Token by token and in the same order; log-probabilities as closely as the file keeps them, in float32."""
+    found, expected = tables(out), tables(alone)
+    assert found.keys() == expected.keys()
+    for name in expected:
+        for one, other in zip(found[name], expected[name], strict=True):
+            assert one.rollout.prompt == other.rollout.prompt
+            assert (one.rollout.sample, one.rollout.stop) == (other.rollout.sample, other.rollout.stop)
+            assert one.rollout.token_ids == other.rollout.token_ids
+            assert one.rollout.logp == pytest.approx(other.rollout.logp, rel=1e-6, abs=1e-9)
+            assert one.teacher_logp == pytest.approx(other.teacher_logp, rel=1e-6, abs=1e-9)
+            assert (one.alternatives is None) == (other.alternatives is None)
+            if one.alternatives is not None and other.alternatives is not None:
+                assert one.alternatives.ids == other.alternatives.ids
+
+
+def check_weights(out: Path, alone: Path) -> None:
+    """Of every checkpoint, and masters and moments of the state."""
+    found, expected = weights(out), weights(alone)
+    assert found.keys() == expected.keys()
+    for name, tensors in expected.items():
+        assert found[name].keys() == tensors.keys()
+        for key, tensor in tensors.items():
+            torch.testing.assert_close(found[name][key], tensor, rtol=1e-9, atol=1e-11, msg=f"{name}, {key}")

@@ -4,8 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from opd.models.load import load_model
+from opd.records.files import read_json
+from opd.train.memory import layers_parameters, read_shape
 from opd.train.plan import make_plan
-from opd.train.ranks.cost import reduction_of
+from opd.train.ranks.cost import Sizes, reduction_of
+from opd.train.ranks.sharing import Sharing
+
+
+def gradients(size: int) -> Sizes:
+    """Of so many bytes, none of them a layer's."""
+    return Sizes(layers_gradients=0, layers_weights=0, around_gradients=size, around_weights=size // 2)
 
 
 def ring(values: list[list[float]]) -> tuple[list[list[float]], list[int]]:
@@ -30,17 +39,68 @@ def test_what_is_sent_is_what_a_ring_sends(ranks: int) -> None:
     values = [[float(rank * 100 + place) for place in range(4 * ranks)] for rank in range(ranks)]
     sums, sent = ring(values)
     assert sums == [[sum(column) for column in zip(*values, strict=True)]] * ranks
-    reduction = reduction_of(4 * 4 * ranks, ranks=ranks, updates=1, device="cpu")
+    reduction = reduction_of(gradients(4 * 4 * ranks), ranks=ranks, updates=1, device="cpu")
     assert {reduction.sent_bytes} == {4 * count for count in sent}
 
 
 def test_the_reference_recipe_sends_ten_gigabytes_a_step_on_four_gpus() -> None:
-    found = reduction_of(4 * 1_777_088_000, ranks=4, updates=1, device="cuda")
+    found = reduction_of(gradients(4 * 1_777_088_000), ranks=4, updates=1, device="cuda")
     assert found.sent_bytes == 10_662_528_000  # 2 * 3/4 of 7.1 GB
     assert found.seconds == pytest.approx(0.0355, rel=1e-2)
-    assert reduction_of(10, ranks=4, updates=3, device="cuda").sent_bytes == 45
-    across = reduction_of(4 * 1_777_088_000, ranks=16, updates=1, device="cuda")
+    assert reduction_of(gradients(10), ranks=4, updates=3, device="cuda").sent_bytes == 45
+    across = reduction_of(gradients(4 * 1_777_088_000), ranks=16, updates=1, device="cuda")
     assert (across.link, across.bytes_per_second) == ("machines with one port of 400 Gb/s each", 5e10)
+
+
+@pytest.mark.parametrize(
+    ("shard", "sent"),
+    [
+        ("none", 2 * 2 * (400 + 40) * 3 / 4),  # added up everywhere, twice
+        ("optimizer", 2 * (400 + 40 + 200 + 20) * 3 / 4),  # into shares, and weights put together
+        # 3 passes of each of 2 updates, and 3 × 2 before them; then the layers whole, and what stands around, twice
+        ("full", (6 * (200 + 200 + 400) + 6 * 200 + 200 + 2 * (40 + 20)) * 3 / 4),
+    ],
+)
+def test_what_is_sent_depends_on_what_is_shared(shard: Sharing, sent: float) -> None:
+    sizes = Sizes(layers_gradients=400, layers_weights=200, around_gradients=40, around_weights=20)
+    found = reduction_of(sizes, ranks=4, shard=shard, updates=2, passes=3, device="cuda", measured=100.0)
+    assert (found.sent_bytes, found.seconds, found.measured) == (sent, sent / 100, True)
+
+
+def test_the_memory_of_a_share_is_that_of_the_tensors_that_a_rank_has(make_recipe, tmp_path: Path) -> None:
+    """By the numbers of the model's own parameters, a name at a time; the tiny student's biases aren't counted."""
+    asked = ("student.dtype=bfloat16", "rollouts.prompts_per_step=4", "machine.engine=plain")
+    made = {
+        how: make_plan(make_recipe(*asked, f"machine.shard={how}"), out=tmp_path / "run", ranks=4)
+        for how in ("none", "optimizer", "full")
+    }
+    parts = {how: {part.name: part.bytes for part in plan.memory.parts} for how, plan in made.items()}
+    student = load_model(Path(make_recipe().student.model), dtype="bfloat16", device="cpu")
+    named = {name: one.numel() for name, one in student.module.named_parameters()}
+    whole = sum(named.values())
+    layers = sum(size for name, size in named.items() if ".layers." in name and not name.endswith(".bias"))
+    shape = read_shape(read_json(student.path / "config.json"))
+    assert shape is not None
+    assert layers == layers_parameters(shape)
+    for how in ("optimizer", "full"):
+        assert parts[how]["master weights, a share"] == whole * 4 // 4
+        assert parts[how]["AdamW's two moments, a share"] == 2 * whole * 4 // 4
+    assert parts["none"]["gradients"] == parts["optimizer"]["gradients"] == 4 * whole
+    assert parts["full"]["gradients"] == 4 * (whole - layers) + layers
+    assert parts["none"]["student's weights"] == parts["optimizer"]["student's weights"] == 2 * whole
+    assert parts["full"]["student's weights"] == 2 * (whole - layers)
+    assert parts["full"]["student's layers, whole"] == 2 * layers
+    assert [made[how].reduction.shard for how in made if made[how].reduction] == list(made)
+
+
+def test_ranks_that_share_rehearse_together_and_links_may_be_measured(make_recipe, tmp_path: Path) -> None:
+    recipe = make_recipe("machine.shard=optimizer", "machine.link_bytes_per_second=2e11")
+    made = make_plan(recipe, out=tmp_path / "run", ranks=2, rehearsed=True)
+    assert made.lacks == (
+        "rehearsal: ranks that have shares rehearse together: torchrun … -m opd train … --rehearse",
+    )
+    assert made.reduction is not None
+    assert (made.reduction.bytes_per_second, made.reduction.measured) == (2e11, True)
 
 
 def test_each_rank_needs_what_its_share_of_the_prompts_needs(make_recipe, tmp_path: Path) -> None:

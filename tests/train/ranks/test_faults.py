@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import time
 from collections.abc import Sequence
@@ -82,11 +83,39 @@ def small_files(parts: Parts) -> Parts:
     return parts
 
 
+def no_rights(parts: Parts) -> Parts:
+    """Its folder can no longer be written: as a disk that a fault has made read-only."""
+    if os.geteuid() == 0:  # for whom no folder is read-only
+        os.seteuid(65_534)
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    return parts
+
+
+@dataclass
+class Removing:
+    """A sampler in whose second step the run's folder is taken away."""
+
+    sampler: Sampler
+    out: Path
+    steps: int = 0
+
+    def follow(self, version: int) -> None:
+        self.sampler.follow(version)
+
+    def sample(self, prompts: Sequence[Prompt], *, seeds: Sequence[int]) -> list[Rollout]:
+        self.steps += 1
+        if self.steps == 2:
+            shutil.rmtree(self.out)
+        return self.sampler.sample(prompts, seeds=seeds)
+
+
 CHANGES = {
     "nothing": lambda parts: parts,
     "slow": lambda parts: replace(parts, sampler=Slow(sampler=parts.sampler, seconds=0.4)),
     "breaking": lambda parts: replace(parts, sampler=Breaking(sampler=parts.sampler)),
     "small_files": small_files,
+    "no_rights": no_rights,
 }
 
 
@@ -99,12 +128,20 @@ def wait_for_lines(out: Path, count: int, ranks: Sequence[Rank]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(("number", "lost"), [(signal.SIGKILL, 1), (signal.SIGKILL, 0), (signal.SIGSTOP, 2)])
+@pytest.mark.parametrize(
+    ("number", "lost", "shard"),
+    [
+        (signal.SIGKILL, 1, "none"),
+        (signal.SIGKILL, 0, "optimizer"),
+        (signal.SIGSTOP, 2, "none"),
+        (signal.SIGKILL, 1, "full"),
+    ],
+)
 def test_a_lost_rank_ends_the_run_with_its_last_checkpoint_whole(
-    make_recipe, tmp_path: Path, number: signal.Signals, lost: int
+    make_recipe, tmp_path: Path, number: signal.Signals, lost: int, shard: str
 ) -> None:
     out = tmp_path / "run"
-    recipe = make_recipe(*WIDE, "budget.steps=100000", "save.every=2")
+    recipe = make_recipe(*WIDE, "budget.steps=100000", "save.every=2", f"machine.shard={shard}")
     ranks = started(3, as_it_ends, recipe, out, "nothing", -1)
     wait_for_lines(out, 5, ranks)
     assert ranks[lost].process.pid is not None
@@ -174,6 +211,49 @@ def test_a_disk_that_is_full_at_the_writer_ends_all_ranks_alike(make_recipe, tmp
     assert "checkpoint-2 could not be saved" in said
     assert not list(out.glob("checkpoint-*"))
     assert read_json(out / "failure.json")["phase"] == "save"
+
+
+def test_a_share_that_can_not_be_written_ends_all_ranks_alike(make_recipe, tmp_path: Path) -> None:
+    """The disk of rank 1 is full; rank 0's is not, and its state of two steps before is whole."""
+    out = tmp_path / "run"
+    recipe = make_recipe(*WIDE, "machine.shard=optimizer", "budget.steps=3", "save.every=2")
+    found = together(2, as_it_ends, recipe, out, "small_files", 1)
+    assert {kind for kind, _ in found} == {"NotWritten"}
+    assert len({message for _, message in found}) == 1
+    assert "state/step-000002 could not be saved (errno 27, EFBIG" in found[0][1]
+    assert "there is none before it" in found[0][1]
+    assert not list(out.glob("state/step-??????"))
+    assert read_json(out / "failure.json")["errno_name"] == "EFBIG"
+
+
+def test_a_folder_that_turns_read_only_ends_all_ranks(make_recipe, tmp_path: Path) -> None:
+    found = together(2, as_it_ends, make_recipe(*WIDE), tmp_path / "run", "no_rights", 0)
+    (own, said), (others, heard) = found
+    assert own in {"PermissionError", "OSError", "NotWritten"}
+    assert others in {"RankLost", "AnswerIsNo"}
+    assert said in heard
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def removed(recipe: Recipe, out: Path) -> tuple[str, str]:
+    """What ended this rank; rank 1 takes the folder away."""
+    try:
+        with joined(device="cpu", lost_after_seconds=LOST_AFTER_SECONDS) as ranks:
+            parts = prepare(recipe, out, ranks=ranks)
+            if ranks.rank == 1:
+                parts = replace(parts, sampler=Removing(sampler=parts.sampler, out=out))
+            run(recipe, parts, out)
+    except OpdError as error:
+        return type(error).__name__, str(error)
+    return "", ""
+
+
+def test_a_folder_that_vanishes_ends_all_ranks(make_recipe, tmp_path: Path) -> None:
+    found = together(2, removed, make_recipe(*WIDE, "budget.steps=50"), tmp_path / "run")
+    assert [kind for kind, _ in found] == ["NotWritten", "AnswerIsNo"]
+    assert {message for _, message in found} == {found[0][1]}
+    assert f"{tmp_path / 'run'} has gone since the step before" in found[0][1]
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("place", ["a file", "in use"])

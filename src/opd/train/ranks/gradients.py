@@ -34,4 +34,4 @@ def fingerprint(parameters: Sequence[torch.Tensor]) -> int:
     return int(torch.stack(sums).sum()) if sums else 0
 
 
-_INTEGERS = {8: torch.int64, 4: torch.int32}
+_INTEGERS = {8: torch.int64, 4: torch.int32, 2: torch.int16}

@@ -4,6 +4,8 @@
     told(x)               x0                     x0                     x0
     collected(x)          [x0, x1, x2]           None                   None
     add_up([t])           t0 + t1 + t2           t0 + t1 + t2           t0 + t1 + t2
+    share_of_sum(t)       first third of it      second third           third third
+    put_together(x)       x0, x1, x2             x0, x1, x2             x0, x1, x2, end to end
 
 Every rank makes the same calls in the same order. Waiting is done in Python, a look at a time, so that a signal is
 heard, and a rank that is lost ends the others in seconds (`watch.py`). Objects travel as pickles: between processes
@@ -13,8 +15,11 @@ that run the same code for the same run, and never from a file.
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from itertools import starmap
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -26,6 +31,10 @@ SHORTEST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 0.0002, 0.005  # between two looks
 SLOT_BYTES = 1_016  # of an object that needs no second message
 _HEAD_BYTES = 8
 BUCKET_BYTES = 256 << 20  # of tensors that travel together: larger ones are no quicker, and take more memory
+
+# torch 2.13 warns of the names that 2.11 has
+_reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+_all_gather: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 T = TypeVar("T")
 
@@ -131,6 +140,55 @@ class Ranks:
             if not _flat(bucket):
                 torch._foreach_copy_(bucket, list(_pieces(flat, bucket)))
         self._await_device(tensors)
+
+    def share_of_sum(self, flat: torch.Tensor) -> torch.Tensor:
+        """This rank's of the equal pieces of the sum over all ranks, for which `flat` is used up."""
+        if self.count == 1:
+            return flat
+        if not flat.is_cuda:  # gloo adds up all of it, and can't be looked at meanwhile
+            self._await(dist.all_reduce(flat, async_op=True))
+            return flat.chunk(self.count)[self.rank]
+        own = flat.new_empty(len(flat) // self.count)
+        self._await(_reduce_scatter(own, flat, async_op=True), on=flat)
+        return own
+
+    def put_together(self, own: torch.Tensor) -> torch.Tensor:
+        """The flat tensors of all ranks, which are of one size, end to end."""
+        if self.count == 1:
+            return own
+        flat = own.new_empty(len(own) * self.count)
+        self._await(_all_gather(flat, own, async_op=True), on=flat)
+        return flat
+
+    def reached(self, tensors: Sequence[torch.Tensor]) -> None:
+        """What was queued for the GPU of these tensors is done, or a rank is lost: before anything waits there."""
+        if self.count > 1:
+            self._await_device(tensors)
+
+    @contextmanager
+    def met_elsewhere(self) -> Iterator[None]:
+        """Inside, others' code speaks to the ranks; where it breaks because one is lost, that is what is raised."""
+        try:
+            yield
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            if self._watch is not None and (why := self._watch.ended_by_now()) is not None:
+                raise RankLost(why) from error
+            raise
+
+    def while_looking(self, call: Callable[[], T]) -> T:
+        """What the call gives, which speaks to all ranks and can't be interrupted; a lost rank ends the wait."""
+        if self.count == 1:
+            return call()
+        # a thread begins on the first GPU
+        on_gpu = partial(torch.cuda.set_device, torch.cuda.current_device()) if torch.cuda.is_initialized() else None
+        pool = ThreadPoolExecutor(1, initializer=on_gpu)
+        doing = pool.submit(call)
+        pool.shutdown(wait=False)  # a lost rank leaves it waiting
+        with self.met_elsewhere():
+            self._look_until(doing.done)
+            return doing.result()
 
     def spread(self, tensors: Sequence[torch.Tensor]) -> None:
         """Each tensor holds what it holds at rank 0."""

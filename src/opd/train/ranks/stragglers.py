@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from opd.records.metrics import Spread
+from opd.records.metrics import Drafted, Spread
 
 WAIT = "wait"  # for the others; the slowest rank waits least
 
@@ -16,6 +16,7 @@ class RankReport:
     seconds: Mapping[str, float]  # by phase, of its own work
     peak_bytes: int
     interrupted: bool
+    drafted: Drafted | None = None  # what guesses came to in its own rollouts
 
 
 def own_seconds(seconds: Mapping[str, float], *, waited: float) -> dict[str, float]:
@@ -30,3 +31,10 @@ def spreads(reports: Sequence[RankReport]) -> dict[str, Spread]:
         each = [report.seconds[phase] for report in reports]
         found[phase] = Spread(least=min(each), mean=fmean(each), most=max(each), slowest=each.index(max(each)))
     return found
+
+
+def drafted_of(reports: Sequence[RankReport]) -> Drafted | None:
+    """What guesses came to on all ranks; None where none were made."""
+    each = [one.drafted for one in reports if one.drafted is not None]
+    names = Drafted.model_fields
+    return Drafted(**{name: sum(getattr(one, name) for one in each) for name in names}) if each else None

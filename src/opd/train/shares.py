@@ -1,0 +1,51 @@
+"""The trainer's state of ranks that have a share each: written by all of them, and published by rank 0.
+
+So all ranks must see the run's folder. A state goes on on any number of ranks, shared or not, whoever wrote it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+
+from opd.records.errors import AskedWrongly
+from opd.train.ranks.ranks import Ranks
+from opd.train.ranks.sharded import ShardedMasters
+from opd.train.ranks.shelf import kinds_in, read_rows, write_rows
+from opd.train.retries import retried
+from opd.train.state import States, check_same
+
+
+def check_seen(out: Path, ranks: Ranks) -> None:
+    """Nothing, when all ranks see the run's folder, in which rank 0 has written; else `AskedWrongly` on all."""
+    if blind := [rank for rank, sees in enumerate(ranks.everyone((out / "recipe.json").is_file())) if not sees]:
+        raise AskedWrongly(
+            f"ranks {blind} don't see {out}, where each rank writes its share of the trainer's state; name a folder "
+            'on a file system that all machines share, or set machine.shard = "none"'
+        )
+
+
+def save_shares(states: States, step: int, tensors: Mapping[str, torch.Tensor], shares: ShardedMasters) -> None:
+    """The tensors of a step's state, of which this rank has its rows, are on the disk; `States.save` publishes them.
+
+    Raises `AnswerIsNo` on all ranks when one of them can't write.
+    """
+    ranks = shares.ranks
+    folder = ranks.first(lambda: states.begin(step))
+    try:
+        retried(lambda: write_rows(folder, shares.placed(tensors), ranks))
+    except (OSError, SafetensorError) as error:
+        raise states.not_written(step, error) from error
+
+
+def read_shares(folder: Path, shares: ShardedMasters) -> dict[str, torch.Tensor]:
+    """The tensors of a state, of each the rows that this rank has, on the CPU.
+
+    Raises `AnswerIsNo` when they are of another model.
+    """
+    kinds = kinds_in(folder)
+    check_same(kinds, shares.kinds)
+    rows = {key: shares.room_for(key, dtype) for key, (_, dtype) in kinds.items()}
+    read_rows(folder, shares.placed(rows))
+    return rows
