@@ -1,11 +1,12 @@
 """vLLM as sampler and scorer, on a small one for the CPU (`vllm_double.py`): against transformers' own forward."""
 
-import gc
+import copy
 import random
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,16 +38,19 @@ def some_prompts(*lengths: int) -> list[Prompt]:
     ]
 
 
+read = cache(lambda folder: load_model(folder, dtype="float32", device="cpu"))
+
+
 def loaded(folder: Path) -> LanguageModel:
     """A fresh one in float32, whose responses end at one of ten ids."""
-    return replace(load_model(folder, dtype="float32", device="cpu"), stop_ids=frozenset(range(0, 312, 32)))
+    model = read(folder)
+    return replace(model, module=copy.deepcopy(model.module), stop_ids=frozenset(range(0, 312, 32)))
 
 
 @pytest.fixture(autouse=True)
 def each_by_itself() -> Iterator[None]:
     """What a test leaves running is no neighbour of the next one's."""
     yield
-    gc.collect()
     for one in server._running:
         one.closed = True
     server._running.clear()

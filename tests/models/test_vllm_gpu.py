@@ -1,12 +1,15 @@
 """The real vLLM on a GPU, held to what the small one for the CPU is held to; skipped where it is not installed."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
+from tests.train.ranks.processes import together
 
 from opd.models.chat import prompt_ids
 from opd.models.interfaces import Sampling
@@ -14,6 +17,7 @@ from opd.models.load import LanguageModel, load_model
 from opd.models.plain import PlainScorer
 from opd.models.vllm.sampler import VllmSampler
 from opd.models.vllm.scorer import VllmScorer
+from opd.models.vllm.team import Team
 from opd.records.rollouts import Prompt, Rollout
 
 pytestmark = [
@@ -31,6 +35,10 @@ def folder(served_folder) -> Path:
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> LanguageModel:
+    return fresh(folder)
+
+
+def fresh(folder: Path) -> LanguageModel:
     loaded = load_model(folder, dtype="bfloat16", device="cuda")
     return replace(loaded, stop_ids=frozenset(range(0, 312, 32)))
 
@@ -126,3 +134,67 @@ def test_one_that_was_closed_starts_again_and_captures_its_graphs_anew(model) ->
         found.append([one.token_ids for one in sampler.sample(some_prompts(model), seeds=[5])])
         sampler.close()
     assert found[0] == found[1]
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Two ranks, of which the other asks for what this one does, and has a GPU of its own beside it."""
+
+    rank: int = 0
+    count: int = 2
+
+    def everyone(self, value: object) -> list:
+        return [value, value]
+
+    def while_looking(self, call: Callable) -> object:
+        return call()
+
+
+def test_as_a_rank_of_a_run_it_draws_and_scores_what_it_does_alone(folder) -> None:
+    """By `external_launcher`, in the thread of its own; the process group is ours before it and after it."""
+    (as_rank,) = together(1, drawn_as_a_rank, folder)
+    alone = drawn(folder, Team())
+    assert [ids for ids, _, _ in as_rank] == [ids for ids, _, _ in alone]
+    for (_, *ours), (_, *theirs) in zip(as_rank, alone, strict=True):
+        assert np.allclose(np.concatenate(ours), np.concatenate(theirs), atol=1e-3)
+
+
+def drawn_as_a_rank(folder: Path) -> list[tuple]:
+    dist.init_process_group("cpu:gloo,cuda:nccl")
+    torch.cuda.set_device(0)
+    speak()
+    found = drawn(folder, Team(Mirror()))
+    speak()
+    return found
+
+
+def speak() -> None:
+    for one in (torch.ones(1), torch.ones(1, device="cuda")):
+        dist.all_reduce(one)
+
+
+def drawn(folder: Path, team: Team) -> list[tuple]:
+    """Tokens, their log-probabilities and a teacher's: twice, with an update between, and by one that was closed."""
+    model = fresh(folder)
+    sampler = VllmSampler(model, Sampling(limit_tokens=24), prompt_tokens=40, largest_batch=16, team=team)
+    scorer = VllmScorer(fresh(folder), sequence_tokens=100, team=team)
+    found = []
+    for version in range(3):
+        rollouts = sampler.sample(some_prompts(model), seeds=[0, 1])
+        assert gaps(model, rollouts).mean() < 0.05
+        scored = scorer.score(rollouts)
+        found.append(
+            (
+                [one.token_ids for one in rollouts],
+                np.concatenate([one.logp for one in rollouts]),
+                np.concatenate([one.teacher_logp for one in scored]),
+            )
+        )
+        disturb(model, seed=version)
+        sampler.follow(version + 1)
+        if version == 1:
+            sampler.close()
+            scorer.close()
+    sampler.close()
+    scorer.close()
+    return found

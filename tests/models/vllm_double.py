@@ -7,10 +7,15 @@ takes a model's `generation_config.json` for requests without settings; keys and
 `reset_prefix_cache`, whatever weights made them; level-2 sleep loses weights and cache, and is of one instance a
 process; one that is shut down takes the process group of all with it. An argument or field that 0.25 does not have is
 a `TypeError`.
+
+Started by `external_launcher` it is one of `tensor_parallel_size` ranks in a row: it holds its part of each tensor,
+cut as vLLM cuts it, and computes with what they all have, which they bring together when they are asked together;
+what is drawn each draws for itself.
 """
 
 import copy
 import inspect
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +23,12 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 import torch
+import torch.distributed as dist
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, GenerationConfig
 
 DEFAULT_LENGTH = 16
+CUT_BY_ROWS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "embed_tokens", "lm_head")
+CUT_BY_COLUMNS = ("o_proj.weight", "down_proj.weight")
 
 
 @dataclass(kw_only=True)
@@ -55,10 +63,34 @@ class Logprob:
     logprob: float
 
 
+@dataclass(frozen=True)
+class Parallel:
+    """The ranks that this one computes with; the process has one such group, whatever runs in it."""
+
+    size: int
+    place: int
+    group: Any
+
+    def part(self, name: str, whole: torch.Tensor) -> torch.Tensor:
+        """This rank's of a tensor."""
+        by = _cut_by(name)
+        return whole if by is None else whole.tensor_split(self.size, dim=by)[self.place]
+
+    def whole(self, name: str, part: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+        """The tensor of which all have a part."""
+        by = _cut_by(name)
+        if by is None:
+            return part
+        parts = [one.contiguous() for one in torch.empty(shape, dtype=part.dtype).tensor_split(self.size, dim=by)]
+        dist.all_gather(parts, part, group=self.group)
+        return torch.cat(parts, dim=by)
+
+
 class LLM:
     """The engine, in this process."""
 
     alive: ClassVar["WeakSet[LLM]"] = WeakSet()
+    parallel: ClassVar[Parallel | None] = None
 
     def __init__(
         self,
@@ -81,6 +113,9 @@ class LLM:
         enable_sleep_mode: bool = False,
         compilation_config: Any = None,
         attention_backend: str | None = None,
+        tensor_parallel_size: int = 1,
+        distributed_executor_backend: str | None = None,
+        disable_custom_all_reduce: bool = False,
     ) -> None:
         self.folder = Path(model)
         self.config = AutoConfig.from_pretrained(model)
@@ -93,6 +128,11 @@ class LLM:
                 f"max_model_len ({max_model_len}) is greater than the derived max_model_len\nsecond line"
             )
         self.module = AutoModelForCausalLM.from_config(self.config, dtype=getattr(torch, dtype)).eval()
+        self.parts: dict[str, torch.Tensor] = dict(self.module.named_parameters())
+        if distributed_executor_backend == "external_launcher":
+            self._join(tensor_parallel_size)
+        elif tensor_parallel_size > 1:
+            raise ValueError(f"World size ({tensor_parallel_size}) is larger than the number of available GPUs (1)")
         self.logprobs_mode = logprobs_mode
         self.generation_config = generation_config
         self.caches = enable_prefix_caching
@@ -106,12 +146,14 @@ class LLM:
             raise AssertionError("CuMem allocator can only be used for one instance per process.")
         LLM.alive.add(self)
         self.closed = False
-        self.llm_engine = SimpleNamespace(engine_core=SimpleNamespace(shutdown=self._shutdown))
+        executor, scheduler = SimpleNamespace(shutdown=self._give_back), SimpleNamespace(shutdown=lambda: None)
+        engine = SimpleNamespace(model_executor=executor, scheduler=scheduler)
+        self.llm_engine = SimpleNamespace(engine_core=SimpleNamespace(engine_core=engine, shutdown=self._shutdown))
 
     # --- what opd calls ---------------------------------------------------------------------------------
 
     def apply_model(self, func: Any) -> list[Any]:
-        return [func(_Worker(self.module))]
+        return [func(_Worker(self))]
 
     def reset_prefix_cache(self) -> bool:
         self.prefixes.clear()
@@ -124,7 +166,7 @@ class LLM:
         self.prefixes.clear()
         if level == 2:
             with torch.no_grad():
-                for parameter in self.module.parameters():
+                for parameter in (*self.module.parameters(), *self.parts.values()):
                     parameter.zero_()  # whatever lies in the memory that is mapped again
 
     def wake_up(self) -> None:
@@ -138,6 +180,7 @@ class LLM:
         if sampling_params is None:
             sampling_params = [self._default_settings() for _ in prompts]
         assert len(prompts) == len(sampling_params)
+        self._bring_together()
         self.seen += sampling_params
         pairs = zip(prompts, sampling_params, strict=True)
         return [self._request(prompt["prompt_token_ids"], settings) for prompt, settings in pairs]
@@ -149,8 +192,31 @@ class LLM:
         names = inspect.signature(self.module.forward).parameters
         return {"cache" if "cache" in names else "past_key_values": cache, "use_cache": True}
 
+    def _join(self, size: int) -> None:
+        rank, _ = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+        if not dist.is_initialized():
+            dist.init_process_group("gloo", init_method="env://")
+        if LLM.parallel is None:
+            firsts = range(0, dist.get_world_size(), size)
+            groups = [dist.new_group(list(range(first, first + size)), backend="gloo") for first in firsts]
+            LLM.parallel = Parallel(size, rank % size, groups[rank // size])
+        assert LLM.parallel.size == size, "tensor parallel group already initialized with a different size"
+        for name, parameter in self.module.named_parameters():
+            self.parts[name] = LLM.parallel.part(name, parameter.detach()).clone()
+
+    def _bring_together(self) -> None:
+        if LLM.parallel is None:
+            return
+        for name, parameter in self.module.named_parameters():
+            parameter.copy_(LLM.parallel.whole(name, self.parts[name], parameter.shape))
+
+    def _give_back(self) -> None:
+        self.closed = True
+
     def _shutdown(self) -> None:
         self.closed = True
+        if LLM.parallel is not None:
+            dist.destroy_process_group()
         for one in LLM.alive:  # it destroys the process group, which is that of all
             one.grouped = False
 
@@ -238,21 +304,30 @@ class LLM:
 class _Worker:
     """The model as vLLM's worker shows it: with a loader that takes a checkpoint's names, tied head or not."""
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
 
     def named_parameters(self) -> Any:
-        return self._module.named_parameters()
+        return self._llm.parts.items()
 
     @torch.no_grad()
     def load_weights(self, weights: Any) -> set[str]:
-        own = dict(self._module.named_parameters())
+        """What arrives are whole tensors, one at a time: its own part of each is copied."""
+        whole = dict(self._llm.module.named_parameters())
         loaded = set()
         for name, tensor in weights:
-            assert own[name].shape == tensor.shape, (name, own[name].shape, tensor.shape)
-            own[name].copy_(tensor)
+            assert whole[name].shape == tensor.shape, (name, whole[name].shape, tensor.shape)
+            part = tensor if LLM.parallel is None else LLM.parallel.part(name, tensor)
+            self._llm.parts[name].copy_(part)
             loaded.add(name)
         return loaded
+
+
+def _cut_by(name: str) -> int | None:
+    """The dimension in which the ranks share a tensor; None for one that each has whole."""
+    if name.endswith(CUT_BY_COLUMNS):
+        return 1
+    return 0 if any(one in name for one in CUT_BY_ROWS) else None
 
 
 def _cut(logits_V: torch.Tensor, settings: SamplingParams) -> torch.Tensor:

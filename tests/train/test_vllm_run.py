@@ -1,6 +1,5 @@
 """A whole run with vLLM as sampler and scorer, on the small one for the CPU, and recipes that ask too much of it."""
 
-import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,6 @@ BOTH = ("machine.engine=vllm", "machine.scorer=vllm", "optimizer.lr=0.03")
 def each_by_itself() -> Iterator[None]:
     """What a test leaves running is no neighbour of the next one's."""
     yield
-    gc.collect()
     for one in server._running:
         one.closed = True
     server._running.clear()
@@ -99,12 +97,18 @@ def test_a_rehearsal_starts_one_for_itself_and_leaves_none(make_recipe, tmp_path
         (("machine.scorer=vllm", "objective.name=reverse_kl"), "reverse_kl, which compares whole distributions"),
         (("machine.scorer=vllm", "save.alternatives=3"), r"save\.alternatives = 3 with a teacher in vLLM"),
         ((*BOTH, "machine.vllm_sleeps=true"), "its sleep is of the whole process"),
+        (("machine.tensor_parallel=2",), r"tensor_parallel = 2 without vLLM, which alone spans several GPUs"),
     ],
 )
 def test_what_it_can_not_give_is_refused_with_the_recipe(make_recipe, sets, said) -> None:
     """E43, E44."""
     with pytest.raises(AskedWrongly, match=said):
         make_recipe(*sets)
+
+
+def test_several_gpus_need_several_processes(make_recipe, started) -> None:
+    with pytest.raises(AskedWrongly, match=r"machine\.tensor_parallel = 2 with one process: .* torchrun"):
+        build(make_recipe(*BOTH, "machine.tensor_parallel=2"))
 
 
 def test_adapters_are_refused(make_recipe, started) -> None:

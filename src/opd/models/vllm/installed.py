@@ -16,6 +16,7 @@ VERSIONS = ">=0.25.1,<0.26"  # names of arguments and what they mean change betw
 _NEEDED = {  # set whatever the environment says: the backend is wrong without them
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # in this process, so that the trainer's tensors can be handed over
     "VLLM_USE_FLASHINFER_SAMPLER": "0",  # it knows no seed of a request
+    "VLLM_ALLREDUCE_USE_SYMM_MEM": "0",  # NVLink's multicast needs rights that containers lack
 }
 _PREFERRED = {"VLLM_NO_USAGE_STATS": "1", "VLLM_PLUGINS": "", "VLLM_LOGGING_LEVEL": "WARNING"}
 

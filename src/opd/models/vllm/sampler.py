@@ -11,6 +11,7 @@ from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.models.vllm.memory import Size
 from opd.models.vllm.server import Server, logp_at
+from opd.models.vllm.team import Team
 from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Prompt, Rollout, StopReason
 
@@ -21,8 +22,9 @@ ENDED = ("stop", "length")  # of vLLM's reasons for an end; the others are of re
 class VllmSampler:
     """A `Sampler` for prompts of at most `prompt_tokens` tokens, of which `largest_batch` rollouts run at once.
 
-    `sleeps`: between two calls vLLM's memory is free for the trainer. `vllm` is the module of that name. Raises
-    `AskedWrongly` for a model or a distribution that vLLM can't sample as a rollout has to be.
+    `sleeps`: between two calls vLLM's memory is free for the trainer. `team` are the ranks that it spans: each gives
+    the prompts that are its own, and gets their rollouts. `vllm` is the module of that name. Raises `AskedWrongly`
+    for a model or a distribution that vLLM can't sample as a rollout has to be.
     """
 
     def __init__(
@@ -33,11 +35,12 @@ class VllmSampler:
         prompt_tokens: int,
         largest_batch: int = 256,
         sleeps: bool = False,
+        team: Team | None = None,
         vllm: Any = None,
     ) -> None:
         check_sampling(sampling)
         size = Size(rows=largest_batch, sequence_tokens=prompt_tokens + sampling.limit_tokens)
-        self._server = Server(model, size, sleeps=sleeps, vllm=vllm)
+        self._server = Server(model, size, sleeps=sleeps, team=team, vllm=vllm)
         self._model = model
         self._sampling = sampling
         self._version = 0
@@ -51,13 +54,8 @@ class VllmSampler:
         """One rollout of each prompt for each seed, prompt by prompt; see `Sampler`."""
         check_fits(self._model, prompts, limit_tokens=self._sampling.limit_tokens)
         asked = [(prompt, sample, seed) for prompt in prompts for sample, seed in enumerate(seeds)]
-        if not asked:
-            return []
-        settings = [self._settings(request_seed(seed, prompt)) for prompt, _, seed in asked]
-        try:
-            outputs = self._server.generate([prompt.token_ids for prompt, _, _ in asked], settings)
-        finally:
-            self._server.rest()
+        requests = [(prompt.token_ids, request_seed(seed, prompt)) for prompt, _, seed in asked]
+        outputs = self._server.team.shared(requests, self._drawn)
         return [
             self._rollout(prompt, sample, output.outputs[0])
             for (prompt, sample, _), output in zip(asked, outputs, strict=True)
@@ -66,6 +64,13 @@ class VllmSampler:
     def close(self) -> None:
         """The memory of vLLM is free again, and so it ends."""
         self._server.close()
+
+    def _drawn(self, requests: Sequence[tuple[Sequence[int], int]]) -> list[Any]:
+        """What vLLM gives for token ids and their seeds."""
+        try:
+            return self._server.generate([ids for ids, _ in requests], [self._settings(seed) for _, seed in requests])
+        finally:
+            self._server.rest()
 
     def _settings(self, seed: int) -> Any:
         """As vLLM has them: every field that shapes the distribution is given, so that no default does."""

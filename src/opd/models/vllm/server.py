@@ -1,4 +1,4 @@
-"""One vLLM in this process, that computes with the weights of a transformers model.
+"""One vLLM, in this process or with others of a team, that computes with the weights of a transformers model.
 
 Shapes: V the tokenizer's ids, R rows of embedding and head, V and padding.
 
@@ -10,7 +10,8 @@ Shapes: V the tokenizer's ids, R rows of embedding and head, V and padding.
 vLLM knows ids below V alone. So no padded row of the head has a share of its softmax, in sampling or in scoring, and
 none is drawn (faults E33, E34). The folder holds no generation_config.json (E42). Keys and values of a prefix are
 kept for the weights that they were computed with (E41), and nothing is generated with weights that were not checked
-since they were sent (E39, E40).
+since they were sent (E39, E40). Each rank of a team sends the whole tensors, one after the other, and its vLLM takes
+its part of each.
 """
 
 import copy
@@ -20,10 +21,12 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from opd.models.adapters import has_adapters
 from opd.models.load import LanguageModel
@@ -32,6 +35,7 @@ from opd.models.randomness import randomness_kept
 from opd.models.sequences import pack
 from opd.models.vllm.installed import find_vllm, forget_graph_pool
 from opd.models.vllm.memory import BLOCK_TOKENS, Size, memory_arguments
+from opd.models.vllm.team import Team, uncut
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_json
 
@@ -47,8 +51,8 @@ class Server:
     """vLLM with the weights of `model`, started when it is first used.
 
     `sleeps`: `rest` gives its memory back. `shares_prefixes`: keys and values of a prompt are computed once for all
-    of its rollouts. `compilation` is vLLM's own setting. `vllm` is the module of that name.
-    Raises `AskedWrongly` for a model that is a misfit.
+    of its rollouts. `team` are the ranks that it spans. `compilation` is vLLM's own setting. `vllm` is the module of
+    that name. Raises `AskedWrongly` for a model that is a misfit.
     """
 
     def __init__(
@@ -58,10 +62,12 @@ class Server:
         *,
         sleeps: bool = False,
         shares_prefixes: bool = True,
+        team: Team | None = None,
         compilation: Mapping[str, Any] = GRAPHS,
         vllm: Any = None,
     ) -> None:
-        if reason := misfit(model.module):
+        self.team = Team() if team is None else team
+        if reason := misfit(model.module) or uncut(model.module.config, self.team.size):
             raise AskedWrongly(f"{model.path}: vLLM can't run this model here: {reason}")
         self.vllm = find_vllm() if vllm is None else vllm
         self.size = size
@@ -81,7 +87,8 @@ class Server:
     def generate(self, token_ids: Sequence[Sequence[int]], settings: Sequence[Any]) -> list[Any]:
         """A `RequestOutput` for each of these token ids under its `SamplingParams`, by the weights as they are now.
 
-        Raises `AskedWrongly` when one could grow longer than the server was made for: vLLM would cut it short.
+        All ranks of a team are given the same, and get the same, or `AnswerIsNo`. Raises `AskedWrongly` when one
+        could grow longer than the server was made for: vLLM would cut it short.
         """
         longest = max((len(ids) + one.max_tokens for ids, one in zip(token_ids, settings, strict=True)), default=0)
         if longest > self.size.sequence_tokens:
@@ -92,12 +99,14 @@ class Server:
         with randomness_kept():  # vLLM seeds the generators of its process when it starts, and draws from them
             if not self._fresh:
                 self._refresh()
-            return self._generated(token_ids, settings)
+            outputs = self._generated(token_ids, settings)
+        self.team.check_alike(outputs)
+        return outputs
 
     def rest(self) -> None:
         """Memory of weights and cache is given back, where the server sleeps."""
         if self._sleeps and self._llm is not None and not self._asleep:
-            self._llm.sleep(level=DISCARD)
+            self.team.done(partial(self._llm.sleep, level=DISCARD))
             self._asleep, self._fresh = True, False
 
     def close(self) -> None:
@@ -106,27 +115,27 @@ class Server:
         self._stop()
         self._stop = lambda: None
         self._fresh = self._asleep = False
-        gc.collect()  # its parts know each other
         if torch.cuda.is_available():
+            gc.collect()  # its parts know each other
             torch.cuda.empty_cache()
 
     def _refresh(self) -> None:
         if self._llm is None:
             self._llm = self._start()
         if self._asleep:
-            self._llm.wake_up()
+            self.team.done(self._llm.wake_up)
             self._asleep = False
-        with torch.no_grad():
-            (left,) = self._llm.apply_model(self._load)
+        (left,) = self.team.done(partial(self._llm.apply_model, self._load))
         if left:
             raise AskedWrongly(
                 f"{self._model.path}: of vLLM's tensors {len(left)} are in none of the model's, {left[0]} first"
             )
-        if not self._llm.reset_prefix_cache():
+        if not self.team.done(self._llm.reset_prefix_cache):
             raise RuntimeError("vLLM did not drop its prefix cache, with no request running")
         self._check_canary()
         self._fresh = True
 
+    @torch.no_grad()
     def _load(self, module: Any) -> list[str]:
         """Names of vLLM's parameters that were not loaded, after the others were."""
         loaded = module.load_weights(checkpoint_weights(self._model))
@@ -134,7 +143,9 @@ class Server:
 
     def _generated(self, token_ids: Sequence[Sequence[int]], settings: Sequence[Any]) -> list[Any]:
         prompts = [{"prompt_token_ids": list(ids)} for ids in token_ids]
-        outputs: list[Any] = self._llm.generate(prompts, list(settings), use_tqdm=False)
+        if not prompts:
+            return []
+        outputs: list[Any] = self.team.done(partial(self._llm.generate, prompts, list(settings), use_tqdm=False))
         return outputs
 
     def _start(self) -> Any:
@@ -155,10 +166,11 @@ class Server:
             "logprobs_mode": "processed_logprobs",
             "enable_sleep_mode": self._sleeps,
             "compilation_config": self._compilation,
-            **memory_arguments(self._model.module, self.size),
+            **memory_arguments(self._model.module, self.size, self.team),
+            **self.team.arguments,
         }
         try:
-            llm = self.vllm.LLM(str(folder), **arguments)
+            llm = self.team.done(partial(self.vllm.LLM, str(folder), **arguments))
         except (ValueError, RuntimeError) as error:
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, torch.OutOfMemoryError):
@@ -166,7 +178,7 @@ class Server:
             first = str(error).strip().partition("\n")[0]
             raise AskedWrongly(f"{self._model.path}: vLLM does not start with it: {first:.300}") from error
         _running.append(llm)
-        self._stop = weakref.finalize(self, _stop, llm, folder)
+        self._stop = weakref.finalize(self, _stop, llm, folder, self.team.end)
         return llm
 
     def _check_canary(self) -> None:
@@ -189,16 +201,16 @@ class Server:
 
 
 _running: list[Any] = []  # every vLLM of this process
-_ended: list[Any] = []  # those of them that nobody needs any more
+_ended: list[tuple[Any, Callable[[Any], object]]] = []  # those of them that nobody needs any more, and what ends them
 
 
-def _stop(llm: Any, folder: Path) -> None:
+def _stop(llm: Any, folder: Path, end: Callable[[Any], object]) -> None:
     """It ends with the last of the process: each that ends takes the process group with it, which all of them use."""
     shutil.rmtree(folder, ignore_errors=True)
-    _ended.append(llm)
-    if {id(one) for one in _running} <= {id(one) for one in _ended}:
-        for one in _ended:
-            one.llm_engine.engine_core.shutdown()
+    _ended.append((llm, end))
+    if {id(one) for one in _running} <= {id(one) for one, _ in _ended}:
+        for one, its_end in _ended:
+            its_end(one)
         _running.clear()
         _ended.clear()
         forget_graph_pool()
@@ -227,12 +239,23 @@ def served_config(model: LanguageModel) -> dict[str, Any]:
 
 
 def checkpoint_weights(model: LanguageModel) -> Iterator[tuple[str, torch.Tensor]]:
-    """The parameters by a checkpoint's names, tied ones once; of embedding and head the tokenizer's rows."""
+    """The parameters by a checkpoint's names, tied ones once; of embedding and head the tokenizer's rows.
+
+    One of which each rank has rows (`train/ranks/layers.py`) is brought together as it is asked for, by all of them.
+    """
     module = model.module
     padded = {id(one.weight) for one in (module.get_input_embeddings(), module.get_output_embeddings())}
     for name, parameter in module.named_parameters():
-        live = parameter.detach()
+        live = _whole(parameter.detach(), module.dtype)
         yield name, live[: model.vocabulary] if id(parameter) in padded else live
+
+
+def _whole(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    if not isinstance(tensor, DTensor):
+        return tensor
+    rows: Any = tensor.to(dtype)
+    whole: torch.Tensor = rows.full_tensor()
+    return whole
 
 
 def scoring_settings(vllm: Any) -> Any:
