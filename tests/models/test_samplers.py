@@ -12,7 +12,7 @@ from opd.models.engine.sampler import EngineSampler
 from opd.models.interfaces import Sampling
 from opd.models.load import load_model
 from opd.models.plain import PlainSampler
-from opd.models.samplers import choose_sampler
+from opd.models.samplers import choose_sampler, drafted_by
 from opd.records.errors import AskedWrongly
 
 SAMPLING = Sampling(limit_tokens=4)
@@ -59,3 +59,13 @@ def test_a_path_of_the_engine_can_be_asked_for_by_name(asked, passed, random_mod
     model = load_model(random_models / "student", dtype="float32", device="cpu")
     choose_sampler(model, SAMPLING, engine=asked, largest_batch=8)
     assert asked_for == [passed]
+
+
+def test_guesses_are_for_the_engine_alone(random_models):
+    model = load_model(random_models / "student", dtype="float32", device="cpu")
+    chosen = choose_sampler(model, SAMPLING, engine="auto", largest_batch=8, drafts="history")
+    assert chosen.said == "engine, drafts to 4 sequences"
+    with pytest.raises(AskedWrongly, match=r'^machine.drafts = "history" is for the engine, and plain samples'):
+        choose_sampler(model, SAMPLING, engine="plain", largest_batch=8, drafts="history")
+    assert drafted_by(PlainSampler(model, SAMPLING)) is None
+    assert drafted_by(chosen.sampler) is None  # before the first call

@@ -110,6 +110,22 @@ def test_every_step_has_a_line_and_the_last_step_a_checkpoint(make_recipe, tmp_p
     assert summary.recipe == recipe.digest
 
 
+def test_guesses_change_no_token_and_their_outcome_is_in_the_metrics(make_recipe, tmp_path: Path) -> None:
+    for drafts in ("off", "history"):
+        go(make_recipe("budget.steps=2", "machine.engine=auto", f"machine.drafts={drafts}"), tmp_path / drafts)
+    plain, drafted = (lines(tmp_path / drafts) for drafts in ("off", "history"))
+    tables = (
+        [one.rollout.token_ids for one in read_table(table_path(tmp_path / drafts, 2))]
+        for drafts in ("off", "history")
+    )
+    assert next(tables) == next(tables)
+    assert [one.drafted for one in plain] == [None, None]
+    for line in drafted:
+        assert line.drafted is not None
+        assert line.drafted.steps + line.drafted.kept == round(line.mean_tokens * line.rollouts)
+        assert line.drafted.tokens_a_step == 1 + line.drafted.kept / line.drafted.steps
+
+
 def test_an_epoch_can_end_the_run(make_recipe, tmp_path: Path) -> None:
     summary, reported = go(make_recipe("budget.steps=99", "budget.epochs=1", "save.keep=1"), tmp_path / "run")
     assert (summary.stop, summary.steps, summary.checkpoints) == (StopCause.EPOCHS, 3, ("checkpoint-3",))

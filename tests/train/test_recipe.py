@@ -216,16 +216,16 @@ def test_a_model_of_another_size_than_the_recipe_says_is_refused(make_recipe, lo
     ("changed", "named"),
     [
         ('machine.engine="plain"', 'machine.engine = "plain"'),
-        ('machine.engine="graphs"', 'machine.engine = "graphs"'),
         ("rollouts.top_k=20 objective.name=reverse_kl", "rollouts.top_p or top_k"),
         ('student.dtype="float32"', 'student.dtype = "float32"'),
         ("lora.rank=4", "lora"),
+        ('machine.drafts="history"', 'machine.drafts = "history"'),
     ],
 )
 def test_what_can_not_be_exact_is_named(make_recipe, changed: str, named: str) -> None:
     with pytest.raises(AskedWrongly) as refused:
         make_recipe('student.dtype="bfloat16"', "machine.exact=true", *changed.split())
-    assert f"machine.exact with {named}: exact are the persistent kernel's samples" in str(refused.value)
+    assert f"machine.exact with {named}: exact are the engine's samples" in str(refused.value)
 
 
 def test_without_the_kernels_gpu_an_exact_run_is_refused_before_it_begins(make_recipe) -> None:

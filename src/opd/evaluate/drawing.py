@@ -17,6 +17,7 @@ import torch
 from opd.evaluate.code import CODE, code_digest
 from opd.evaluate.folder import Key
 from opd.models.chat import check_fits
+from opd.models.engine.sampler import DraftsChoice
 from opd.models.interfaces import Sampler, Sampling
 from opd.models.load import LanguageModel, load_model
 from opd.models.machine import describe
@@ -100,6 +101,7 @@ class DrawingSettings(Settings):
     seeds: tuple[int, ...]
     largest_batch: int
     engine: EngineChoice
+    drafts: DraftsChoice = "off"
 
     def load(self, longest: Sequence[Prompt]) -> OwnDrawing:
         """The model, loaded to draw in this process; `AskedWrongly` when it can't be, or a prompt doesn't fit it."""
@@ -111,6 +113,7 @@ class DrawingSettings(Settings):
             self.sampling,
             engine=self.engine,
             largest_batch=self.largest_batch,
+            drafts=self.drafts,
             prompt_tokens=max((len(one.token_ids) for one in longest), default=None),
         )
         machine = describe(self.device) | {"sampler": chosen.said, "largest_batch": str(self.largest_batch)}

@@ -210,6 +210,7 @@ def _settings_on(asked: Evaluation, path: Path, *, device: str) -> DrawingSettin
         seeds=benchmark.seeds,
         largest_batch=machine.largest_batch,
         engine=machine.engine,
+        drafts=machine.drafts,
     )
 
 

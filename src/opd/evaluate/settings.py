@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from opd.evaluate.benchmark import Benchmark
 from opd.evaluate.judges.settings import JudgeSettings
 from opd.grading.pool import Limits
+from opd.models.engine.sampler import DraftsChoice
 from opd.models.samplers import EngineChoice
 from opd.records.errors import AskedWrongly
 from opd.records.settings import Settings
@@ -26,6 +27,8 @@ class EvaluationMachine(Settings):
     engine: EngineChoice = "auto"
     """What samples: `engine`, `plain` (transformers' own forward, slow), `vllm` (where nothing is cut from what is
     drawn from), or `auto`: the engine where it fits."""
+    drafts: DraftsChoice = "off"
+    """`history`: while up to 4 sequences run, the engine checks guesses of what follows; the tokens are the same."""
     workers: Annotated[int, Field(gt=0, le=1_024)] = 1
     """Processes that sample side by side, each with the whole model: one a GPU, or so many on the CPU."""
     grader_seconds: Annotated[float, Field(gt=0, le=86_400)] = 5.0

@@ -32,6 +32,22 @@ class Spread(Settings):
     """The rank of `most`."""
 
 
+class Drafted(Settings):
+    """What guessing ahead came to while few sequences ran."""
+
+    steps: NonNegativeInt
+    """Decode steps, counted once for each sequence that they were of."""
+    guesses: NonNegativeInt
+    """That were checked."""
+    kept: NonNegativeInt
+    """Of them, since they were drawn."""
+
+    @property
+    def tokens_a_step(self) -> float:
+        """Of a sequence; 1 is what a step without guesses has."""
+        return 1 + self.kept / self.steps if self.steps else 1.0
+
+
 class TeacherMetrics(Settings):
     """What one of several teachers had of a step."""
 
@@ -101,6 +117,8 @@ class StepMetrics(Settings):
     """What looks wrong in this step, worked out from this line and those before it."""
     seconds_by_rank: dict[str, Spread] | None = None
     """By phase, of each rank's own work, and `wait`: for the others. Null where one process makes the run."""
+    drafted: Drafted | None = Field(default=None, exclude_if=lambda one: one is None)
+    """With `machine.drafts`: what guesses came to in the step's rollouts; left out without."""
     teachers: dict[str, TeacherMetrics] | None = Field(default=None, exclude_if=lambda some: some is None)
     """Of each of several teachers that had rows in the step; left out where there is one."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 from opd.models.machine import peak_bytes
+from opd.models.samplers import drafted_by
 from opd.records.files import append_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause, TeacherMetrics
 from opd.records.rollout_table import encoded, write_encoded, write_table
@@ -23,10 +24,10 @@ from opd.train.clock import Phases, Progress
 from opd.train.facts import RolloutFacts, facts_of
 from opd.train.ranks.ranks import Ranks
 from opd.train.ranks.shares import shares
-from opd.train.ranks.stragglers import RankReport, own_seconds, spreads
+from opd.train.ranks.stragglers import RankReport, drafted_of, own_seconds, spreads
 from opd.train.recipe import Parts, Recipe
 from opd.train.resume import Start
-from opd.train.shares import save_shares
+from opd.train.shares import save_shares, whole
 from opd.train.state import States
 from opd.train.tally import Taught, UpdateStats
 
@@ -55,48 +56,45 @@ def train(
     seeds = rollout_seeds(recipe.seed, count=asked.per_prompt)
     step = start.step if start else 0
     seen = parts.order.seen(step, prompts_per_step=asked.prompts_per_step)
-    cause = ranks.first(lambda: keeper.archive.ended(step, last_step=last_step))
+    with whole(parts.shares):
+        cause = ranks.first(lambda: keeper.archive.ended(step, last_step=last_step))
     while cause is None:
         step += 1
         phases = progress.begin(step, device=parts.device)
         waited = ranks.waited_seconds
         draws = parts.order.at(step, prompts_per_step=asked.prompts_per_step)
-        prompts = [replace(parts.prompts[draw.row], epoch=draw.epoch) for draw in draws]
-        share = _share(prompts, ranks)
-        places = [place * asked.per_prompt + sample for place in share for sample in range(asked.per_prompt)]
-        scored = _scored([prompts[place] for place in share], recipe, parts, seeds=seeds, phases=phases)
+        drawn = [replace(parts.prompts[draw.row], epoch=draw.epoch) for draw in draws]
+        places, prompts = share_of(drawn, per_prompt=asked.per_prompt, ranks=ranks)
+        scored = _scored(prompts, recipe, parts, seeds=seeds, phases=phases)
         with phases.phase("update"):
             stats = parts.updater.update(scored, step=step, places=places)
             parts.updater.check_alike()
             parts.sampler.follow(step)
         seen.update(draw.row for draw in draws)
-        own = own_seconds(phases.seconds, waited=ranks.waited_seconds - waited)
-        report_here = RankReport(seconds=own, peak_bytes=peak_bytes(parts.device), interrupted=interrupted())
+        report_here = _report(parts, phases, waited=ranks.waited_seconds - waited, interrupted=interrupted())
         reports = ranks.everyone(report_here)
         budget.stepped(phases.total())
         stopped = StopCause.INTERRUPTED if any(one.interrupted for one in reports) else None
         cause = ranks.told(budget.cause(step, last_step=last_step) or stopped)
-        if parts.shares is not None and recipe.save.state_due(step, ends=cause is not None):
+        ends = cause is not None
+        if parts.shares is not None and recipe.save.state_due(step, ends=ends):
             with phases.phase("save"):
                 save_shares(States(out), step, parts.updater.state(), parts.shares)
         with phases.phase("gather") if ranks.count > 1 else nullcontext():
-            facts, write = _collected(scored, places, recipe, parts)
-        ranks.first(
-            partial(
-                keeper.keep,
-                write,
-                ends=cause is not None,
-                phases=phases,
-                line=partial(step_metrics, step, stats, facts, parts=parts, rows_seen=len(seen), reports=reports),
-            )
-        )
+            facts, write = collected(scored, places, recipe, parts)
+        line = partial(step_metrics, step, stats, facts, parts=parts, rows_seen=len(seen), reports=reports)
+        keep = partial(keeper.keep, write, ends=ends, phases=phases, line=line)
+        with whole(parts.shares) if recipe.save.checkpoint_due(step, ends=ends) else nullcontext():
+            ranks.first(keep)
     return ranks.first(lambda: keeper.archive.summary(step, cause, rows_seen=len(seen)))
 
 
-def _share(prompts: Sequence[Prompt], ranks: Ranks) -> list[int]:
-    """The places in the step of this rank's prompts."""
-    lengths = [len(prompt.token_ids) for prompt in prompts]
-    return shares(lengths, ranks=ranks.count, kinds=[prompt.teacher for prompt in prompts])[ranks.rank]
+def share_of(drawn: Sequence[Prompt], *, per_prompt: int, ranks: Ranks) -> tuple[list[int], list[Prompt]]:
+    """This rank's of a step's prompts, and the places of their rollouts in the step."""
+    lengths = [len(prompt.token_ids) for prompt in drawn]
+    share = shares(lengths, ranks=ranks.count, kinds=[prompt.teacher for prompt in drawn])[ranks.rank]
+    places = [place * per_prompt + sample for place in share for sample in range(per_prompt)]
+    return places, [drawn[place] for place in share]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +140,7 @@ def _scored(
     return [replace(one, weights=recipe.credit.weights(one.rollout)) for one in scored]
 
 
-def _collected(
+def collected(
     scored: list[ScoredRollout], places: Sequence[int], recipe: Recipe, parts: Parts
 ) -> tuple[list[RolloutFacts], Callable[[Path], object]]:
     """The facts of the step's rollouts, in its order, and what writes their table; of all ranks, at rank 0.
@@ -158,6 +156,16 @@ def _collected(
     all_facts = [fact for _, some, _ in found for fact in some]
     tables = [table for _, _, table in found]
     return [all_facts[index] for index in order], partial(write_encoded, tables=tables, order=order)
+
+
+def _report(parts: Parts, phases: Phases, *, waited: float, interrupted: bool) -> RankReport:
+    """What this rank says of its step."""
+    return RankReport(
+        seconds=own_seconds(phases.seconds, waited=waited),
+        peak_bytes=peak_bytes(parts.device),
+        interrupted=interrupted,
+        drafted=drafted_by(parts.sampler),
+    )
 
 
 def step_metrics(
@@ -200,6 +208,7 @@ def step_metrics(
         first_token_distance=at_edges.first_token_distance,
         eos_teacher_logp=at_edges.eos_teacher_logp,
         seconds_by_rank=spreads(reports) if len(reports) > 1 else None,
+        drafted=drafted_of(reports),
         teachers={name: _of_teacher(name, one, facts) for name, one in stats.teachers.items()} or None,
     )
 

@@ -113,8 +113,7 @@ class MachineSettings(Settings):
     every step), or `auto`: the engine where it fits. On a GPU the engine steps by `graphs`, and up to 8 sequences by
     the `persistent` kernel where that fits; either can be asked for by name."""
     drafts: DraftsChoice = "off"
-    """While up to 4 sequences run, `history` has the engine guess what follows from what followed before, and check
-    several tokens in a step. The tokens are those without; off, because it pays for some models alone."""
+    """`history`: while up to 4 sequences run, the engine checks guesses of what follows; the tokens are the same."""
     exact: bool = False
     """The student's log-probabilities are the sampler's to the last bit: every sum is formed in the order of the
     persistent kernel, or of the graphs where that does not fit or `engine` says so. On a GPU, in bfloat16."""
@@ -323,7 +322,11 @@ def build(
     if recipe.lora is not None:
         attach(student.module, recipe.lora, seed=recipe.seed)
     student, learner, shares = shared(
-        student, recipe.machine.shard, ranks, shape=lambda one: _shape_layers(recipe, one, teachers)
+        student,
+        recipe.machine.shard,
+        ranks,
+        shape=lambda one: _shape_layers(recipe, one, teachers),
+        apart=recipe.machine.engine == "vllm",
     )
     rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None, teachers=asked)
     repetition = check_repeats(recipe.data, rows.prompts)

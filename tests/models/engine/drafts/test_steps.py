@@ -1,0 +1,209 @@
+"""Rollouts with guesses are those without: the same seeds, the same tokens.
+
+A low temperature makes random models repeat themselves, so that there is something to guess.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from opd.models.engine import sampler as samplers
+from opd.models.engine.drafts import steps
+from opd.models.engine.drafts.steps import DraftedSteps
+from opd.models.engine.engine import Engine
+from opd.models.engine.requests import Request, State
+from opd.models.engine.room import Room, Size
+from opd.models.engine.sampler import EngineSampler
+from opd.models.engine.schedule import Schedule
+from opd.models.interfaces import Sampling
+from opd.models.load import LanguageModel
+from opd.models.noise import uniforms
+from opd.models.plain import PlainSampler
+from opd.records.errors import AskedWrongly
+
+COLD = Sampling(limit_tokens=36, temperature=0.1)
+CUTS = [{"top_p": 0.6, "temperature": 0.4}, {"top_k": 2, "temperature": 0.5}, {"min_p": 0.4, "temperature": 0.6}]
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama-llama3"])
+@pytest.mark.parametrize(("asked", "dtype"), [(1, "float64"), (2, "float32"), (3, "float64"), (4, "float64")])
+def test_the_same_seeds_give_the_same_tokens_with_and_without(
+    kind, dtype, asked, make_decoder, prompts, same_rollouts
+):
+    """Of four prompts one is a single token; no more than four run, so all is drawn by such steps."""
+    model = make_decoder(kind, dtype)
+    plain = EngineSampler(model, COLD).sample(prompts()[-asked:], seeds=[0])
+    sampler = EngineSampler(model, COLD, drafts="history")
+    same_rollouts(
+        sampler.sample(prompts()[-asked:], seeds=[0]), plain, atol={"float32": 2e-4, "float64": 1e-9}[dtype]
+    )
+    drafted = sampler.drafted
+    assert drafted.steps + drafted.kept == sum(len(one.token_ids) for one in plain)
+    assert 0 < drafted.kept <= drafted.guesses
+    assert drafted.tokens_a_step > 1
+
+
+@pytest.mark.parametrize("settings", CUTS, ids=str)
+def test_a_cut_distribution_has_the_same_tokens_and_both_log_probabilities(
+    settings, make_decoder, prompts, same_rollouts
+):
+    model, sampling = make_decoder("qwen2", "float64"), Sampling(limit_tokens=30, **settings)
+    sampler = EngineSampler(model, sampling, drafts="history")
+    same_rollouts(
+        sampler.sample(prompts()[:2], seeds=[0]),
+        PlainSampler(model, sampling).sample(prompts()[:2], seeds=[0]),
+        atol=1e-9,
+    )
+    assert sampler.drafted.kept
+
+
+SIZES = [
+    {"largest_batch": 256, "window": 8},
+    {"largest_batch": 6, "window": 3, "page_tokens": 4, "cache_tokens": 52},
+    {"largest_batch": 3, "window": 7, "page_tokens": 1, "cache_tokens": 48},
+    {"largest_batch": 4, "window": 40, "page_tokens": 64},
+]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_neither_who_comes_and_goes_nor_a_full_cache_changes_a_token(
+    sizes, make_decoder, prompts, stopping_often, same_rollouts, monkeypatch
+):
+    """Ten rollouts, some of which stop early: more than four run, then fewer, then more. The notes keep up."""
+    followed, left = [], []
+    run, preempt = DraftedSteps.run, Schedule._preempt
+
+    def noted(self: DraftedSteps, running: list[Request], tokens: int) -> int:
+        steps = run(self, running, tokens)
+        for row, one in enumerate(running):
+            followed.append(self._notes.history_BT[row, : one.tokens].tolist() == list(one.ids(0, one.tokens)))
+        return steps
+
+    monkeypatch.setattr(DraftedSteps, "run", noted)
+    monkeypatch.setattr(Schedule, "_preempt", lambda self: left.append(preempt(self)) or left[-1])
+    model, seeds = stopping_often(make_decoder("qwen2", "float64")), [0, 1]
+    plain = PlainSampler(model, COLD).sample(prompts(), seeds=seeds)
+    sampler = EngineSampler(model, COLD, drafts="history", **sizes)
+    same_rollouts(sampler.sample(prompts(), seeds=seeds), plain, atol=1e-9)
+    assert len({len(one.token_ids) for one in plain}) > 3
+    assert followed
+    assert all(followed)
+    assert "cache_tokens" not in sizes or left
+
+
+def test_a_sequence_stops_in_the_middle_of_what_was_guessed(make_decoder, prompts):
+    """What a model says again and again is put into the prompt; then one id of it ends a response."""
+    model = make_decoder("qwen2", "float64")
+    sampling = Sampling(limit_tokens=40, top_k=1)
+    (long,) = EngineSampler(model, sampling).sample(prompts((305, 308, 7)), seeds=[0])
+    said = long.token_ids
+    again = prompts((305, 308, 7, *said))
+    (after,) = EngineSampler(model, sampling).sample(again, seeds=[0])
+    middle = next(n for n in range(2, 8) if after.token_ids[n] not in after.token_ids[:n])
+    model = replace(model, stop_ids=frozenset({after.token_ids[middle]}))
+    sampler = EngineSampler(model, sampling, drafts="history", window=20)
+    (stopped,) = sampler.sample(again, seeds=[0])
+    assert stopped.token_ids == after.token_ids[: middle + 1]
+    assert stopped.stop.value == "eos"
+    assert sampler.drafted.steps < middle + 1 < sampler.drafted.steps + sampler.drafted.guesses
+
+
+def test_a_cancelled_request_stops_where_it_is_and_changes_nothing_for_the_others(make_decoder):
+    model = make_decoder("qwen2")
+    drawn = []
+    for cancelled in ([], [1]):
+        size = Size(rows=3, sequence_tokens=64, page_tokens=4, pages=48, window=5, in_order=False)
+        room = Room.of(model, COLD, size)
+        ops, step = samplers.ways(room)
+        drafted = DraftedSteps(room, *samplers.drafted_ways(room, ops))
+        engine = Engine(room, ops, step, chunk_tokens=8, stop_ids=frozenset(), drafted=drafted)
+        requests = [
+            Request(name="", prompt_ids=(305, row), uniforms_T=uniforms(seed=1, row=row, epoch=0, tokens=30).numpy())
+            for row in range(3)
+        ]
+        engine.submit(requests)
+        engine.window()
+        engine.cancel([requests[row] for row in cancelled])
+        while engine.schedule.busy:
+            engine.window()
+        drawn.append([one.token_ids for one in requests])
+        assert [requests[row].state for row in cancelled] == [State.CANCELLED] * len(cancelled)
+        assert engine.schedule.free_pages == 48
+    whole, cut = drawn
+    assert (cut[0], cut[2]) == (whole[0], whole[2])
+    assert 0 < len(cut[1]) <= 5
+    assert cut[1] == whole[1][: len(cut[1])]
+
+
+@pytest.mark.parametrize(("worth", "taken"), [(1.0, "++++++++++++++++++++"), (9.0, "+--------+--------+-")])
+def test_windows_in_which_guesses_are_not_worth_it_are_left_to_others(worth, taken, make_decoder, monkeypatch):
+    """They are tried again now and then; all windows together draw the same tokens."""
+    monkeypatch.setattr(steps, "PAUSE", 8)
+    size = Size(rows=1, sequence_tokens=64, page_tokens=4, pages=16, window=2, in_order=False)
+    room = Room.of(make_decoder("qwen2", "float64"), COLD, size)
+    ops, step = samplers.ways(room)
+    drafted = DraftedSteps(room, *samplers.drafted_ways(room, ops), worth=worth)
+    windows = []
+    monkeypatch.setattr(
+        drafted, "takes", lambda running: windows.append(DraftedSteps.takes(drafted, running)) or windows[-1]
+    )
+    noise = uniforms(seed=1, row=0, epoch=0, tokens=40).numpy()
+    one, other = (Request(name="", prompt_ids=(305, 7), uniforms_T=noise) for _ in "ab")
+    for request, way in ((one, drafted), (other, None)):
+        engine = Engine(room, ops, step, chunk_tokens=8, stop_ids=frozenset(), drafted=way)
+        engine.submit([request])
+        while engine.schedule.busy:
+            engine.window()
+    assert "".join("-+"[one] for one in windows[:20]) == taken
+    assert one.token_ids == other.token_ids
+
+
+def test_weights_that_overflow_are_an_error_with_guesses_too(make_decoder, prompts):
+    model = make_decoder("qwen2")
+    with torch.no_grad():
+        model.module.model.norm.weight[3] = torch.inf
+    with pytest.raises(FloatingPointError, match=r"row 0: the probabilities of token 0 are not finite"):
+        EngineSampler(model, COLD, drafts="history").sample(prompts()[:2], seeds=[0])
+
+
+def test_an_exact_model_is_not_sampled_with_guesses(make_decoder):
+    model = replace(make_decoder("qwen2"), exact=True)
+    with pytest.raises(AskedWrongly, match=r'^drafts = "history": exact steps take a token each'):
+        EngineSampler(model, COLD, drafts="history")
+
+
+@pytest.fixture
+def on_gpu(make_decoder: Callable[..., LanguageModel]) -> Callable[[str], LanguageModel]:
+    """`on_gpu("qwen2")`: a small model in float32 on the GPU, with heads that the kernels take."""
+
+    def make(kind: str) -> LanguageModel:
+        model = make_decoder(kind, "float32", hidden_size=128, num_attention_heads=4, head_dim=32)
+        model.module.cuda()
+        return model
+
+    return make
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama"])
+@pytest.mark.parametrize("asked", [1, 2, 3, 4])
+def test_on_a_gpu_the_tokens_are_those_without_guesses(kind, asked, on_gpu, prompts, stopping_often, same_rollouts):
+    """By the graphs of each number of sequences, the second time replayed."""
+    for model in (on_gpu(kind), stopping_often(on_gpu(kind))):
+        plain = EngineSampler(model, COLD).sample(prompts()[-asked:], seeds=[0])
+        sampler = EngineSampler(model, COLD, drafts="history", window=8)
+        for _ in range(2):
+            same_rollouts(sampler.sample(prompts()[-asked:], seeds=[0]), plain, atol=1e-3)
+        assert sampler.drafted.steps + sampler.drafted.kept == sum(len(one.token_ids) for one in plain)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("settings", CUTS, ids=str)
+def test_on_a_gpu_a_full_cache_and_a_cut_distribution_change_nothing(settings, on_gpu, prompts, same_rollouts):
+    model, sampling = on_gpu("qwen2"), Sampling(limit_tokens=30, **settings)
+    plain = EngineSampler(model, sampling, page_tokens=16).sample(prompts(), seeds=[0, 1])
+    tight = EngineSampler(model, sampling, page_tokens=16, cache_tokens=160, window=5, drafts="history")
+    same_rollouts(tight.sample(prompts(), seeds=[0, 1]), plain, atol=1e-3)
+    assert tight.drafted.kept
