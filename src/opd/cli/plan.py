@@ -128,15 +128,17 @@ def _times(made: "Plan") -> "Table":
 
 
 def _reduced(reduction: "Reduction") -> "Table":
-    table = _table(f"gradients added up by {reduction.ranks} ranks, a step")
+    travels = "gradients" if reduction.shard == "none" else "gradients and weights"
+    table = _table(f"{travels} between {reduction.ranks} ranks, a step")
     table.add_row("gradients of each", _size(reduction.gradient_bytes), "")
     table.add_row("sent by each", _size(reduction.sent_bytes), "and received")
-    speed = f"at {reduction.bytes_per_second / 1e9:g} GB/s, assumed of {reduction.link}"
+    known = "measured" if reduction.measured else "assumed"
+    speed = f"at {reduction.bytes_per_second / 1e9:g} GB/s, {known} of {reduction.link}"
     table.add_row("time", f"{reduction.seconds:,.3f} s", speed, style="bold")
     return table
 
 
-_DOES = {"sample": "samples", "score": "scores", "update": "updates"}
+_DOES = {"sample": "samples", "score": "scores", "update": "updates", "save": "saves"}
 
 
 def _table(title: str) -> "Table":

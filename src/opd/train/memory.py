@@ -22,7 +22,7 @@ from opd.models.adapters import LoraSettings
 from opd.models.engine.persistent import fit
 from opd.models.engine.persistent.cut import Cut, cut_with
 from opd.models.load import find_model
-from opd.models.vllm.memory import BLOCK_TOKENS, WORKSPACE_BYTES
+from opd.models.vllm.memory import BLOCK_TOKENS, heads_here, workspace_bytes
 from opd.models.vllm.scorer import ROWS as SCORED_ROWS
 from opd.models.weights import parameters_in
 from opd.records.errors import AskedWrongly
@@ -40,7 +40,7 @@ HEAD_MATRICES = {True: 10, False: 3}  # [chunk, vocabulary] at once, 4 bytes or 
 LOGIT_BYTES = 24  # of sampling: log-probability and probability in float32, and its running sum twice in float64
 WIDTHS = {"float32": 4, "bfloat16": 2, "float64": 8}  # bytes of a number
 
-Phase = Literal["always", "sample", "score", "update"]
+Phase = Literal["always", "sample", "score", "update", "save"]
 
 
 class Part(Settings):
@@ -126,18 +126,28 @@ def look(settings: ModelSettings, *, fetch: bool = False, weights: bool = True) 
 
 
 def memory_parts(
-    recipe: Recipe, load: Load, *, device: str, student: Found, teachers: Mapping[TeacherName, Found]
+    recipe: Recipe,
+    load: Load,
+    *,
+    device: str,
+    student: Found,
+    teachers: Mapping[TeacherName, Found],
+    ranks: int = 1,
 ) -> list[Part]:
-    """What the run holds, by part; without what depends on a model's shape where its directory is not here."""
+    """What the run holds, by part, on each of so many ranks.
+
+    What depends on a model's shape is left out where its directory is not here.
+    """
     parts = [Part(name="libraries and workspace", bytes=CONTEXT_BYTES[device])]
     width = WIDTHS[recipe.student.dtype]
     if student.parameters is not None:
-        parts += _trained(recipe.student.dtype, student.parameters, trained_parameters(recipe, student))
+        parts += _students(recipe, student, ranks=ranks)
     parts += teachers_weights(recipe, teachers, device=device)
     if student.shape is not None:
         matrices = HEAD_MATRICES[isinstance(recipe.objective, Divergence)]
         if recipe.machine.engine == "vllm":
-            rows, tokens = load.sampled_at_once, load.sequence_tokens
+            together = load.sequences * recipe.machine.tensor_parallel  # of all the ranks that it spans
+            rows, tokens = min(recipe.rollouts.largest_batch, together), load.sequence_tokens
             parts += _in_vllm(recipe, recipe.student, student, rows=rows, tokens=tokens, phase="sample")
         else:
             keeps = device == "cuda" and recipe.machine.engine != "plain"
@@ -158,9 +168,10 @@ def teachers_weights(recipe: Recipe, teachers: Mapping[TeacherName, Found], *, d
         if found.parameters is None or settings.scorer == "served" or not _uses(settings.device, device):
             continue
         in_turn = settings.device == "in_turn" and device == "cuda"  # elsewhere the host's memory is the device's
+        cut = recipe.machine.tensor_parallel if settings.scorer == "vllm" else 1
         weights = Part(
             name=f"{role(name)}'s weights",
-            bytes=WIDTHS[settings.dtype] * found.parameters,
+            bytes=WIDTHS[settings.dtype] * found.parameters // cut,
             phase="score" if in_turn else "always",
         )
         (visiting if in_turn else always).append(weights)
@@ -169,7 +180,7 @@ def teachers_weights(recipe: Recipe, teachers: Mapping[TeacherName, Found], *, d
 
 def peak(parts: list[Part], *, device: str) -> int:
     """Bytes at the worst moment: what is always there and the largest phase, with slack."""
-    phases = ("sample", "score", "update")
+    phases = ("sample", "score", "update", "save")
     resident = sum(part.bytes for part in parts if part.phase == "always")
     largest = max(sum(part.bytes for part in parts if part.phase == phase) for phase in phases)
     return math.ceil(SLACK[device] * (resident + largest))
@@ -251,6 +262,37 @@ def _trained(dtype: str, parameters: int, trained: int) -> list[Part]:
     return parts
 
 
+def _students(recipe: Recipe, student: Found, *, ranks: int) -> list[Part]:
+    """What is always there of the student, and its gradients; of ranks that share, on each of them."""
+    assert student.parameters is not None, "asked only where it is known"
+    dtype, trained = recipe.student.dtype, trained_parameters(recipe, student)
+    shard = recipe.machine.shard
+    if ranks == 1 or shard == "none":
+        return _trained(dtype, student.parameters, trained)
+    width, state = WIDTHS[dtype], max(WIDTHS[dtype], 4)
+    layers = layers_parameters(student.shape) if shard == "full" and student.shape else 0
+    own = -(-state * trained // ranks)
+    parts = [
+        Part(name="student's weights", bytes=width * (student.parameters - layers)),
+        Part(name="master weights, a share", bytes=own),
+        Part(name="AdamW's two moments, a share", bytes=2 * own),
+        Part(name="gradients", bytes=state * (trained - layers) + -(-state * layers // ranks), phase="update"),
+    ]
+    if layers and student.shape:
+        # for an engine that reads them, until the next update; vLLM is sent its own
+        while_whole: tuple[Phase, ...] = ("save",) if recipe.machine.engine == "vllm" else ("sample", "score", "save")
+        parts += [Part(name="student's layers, whole", bytes=width * layers, phase=phase) for phase in while_whole]
+        at_hand = (5 * width + 2 * state) * layers // student.shape.layers
+        parts.append(Part(name="layers at hand, whole", bytes=at_hand, phase="update"))
+    return parts
+
+
+def layers_parameters(shape: Shape) -> int:
+    """Numbers of the layers' matrices and norms; biases, which are few, aren't counted."""
+    queries, keys = shape.heads * shape.head_size, shape.kv_heads * shape.head_size
+    return shape.layers * shape.hidden * (2 * queries + 2 * keys + 3 * shape.inner + 2)
+
+
 def _cut(settings: ModelSettings, shape: Shape) -> Cut | None:
     """How the persistent kernel cuts the model, where it may run it; on what card is not known here."""
     if settings.dtype != "bfloat16":
@@ -308,15 +350,16 @@ def _in_vllm(
     tokens: int,
     phase: Literal["sample", "score"],
 ) -> list[Part]:
-    """What vLLM holds: always, or in this phase alone where it sleeps."""
+    """What vLLM holds on each GPU that it spans: always, or in this phase alone where it sleeps."""
     assert model.shape is not None, "asked only where it is known"
     width, when = WIDTHS[settings.dtype], phase if recipe.machine.vllm_sleeps else "always"
     blocks = rows * -(-tokens // BLOCK_TOKENS) + 1
-    of_token = 2 * model.shape.layers * model.shape.kv_heads * model.shape.head_size * width
+    cut = recipe.machine.tensor_parallel
+    of_token = 2 * model.shape.layers * heads_here(model.shape.kv_heads, cut) * model.shape.head_size * width
     return [
-        Part(name="vLLM's weights", bytes=width * (model.parameters or 0), phase=when),
+        Part(name="vLLM's weights", bytes=width * (model.parameters or 0) // cut, phase=when),
         Part(name="vLLM's KV cache", bytes=blocks * BLOCK_TOKENS * of_token, phase=when),
-        Part(name="vLLM's workspace", bytes=WORKSPACE_BYTES, phase=when),
+        Part(name="vLLM's workspace", bytes=workspace_bytes(cut), phase=when),
     ]
 
 

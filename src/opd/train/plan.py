@@ -10,13 +10,25 @@ import torch
 from pydantic import PositiveInt
 
 from opd.models.machine import device_meant, memory_bytes
+from opd.models.vllm.team import unshared
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.settings import Settings
 from opd.train.clock import SLACK
 from opd.train.lacks import missing_here
-from opd.train.memory import GIB, WIDTHS, Found, Part, load_of, memory_parts, peak, trained_parameters
+from opd.train.memory import (
+    GIB,
+    WIDTHS,
+    Found,
+    Load,
+    Part,
+    layers_parameters,
+    load_of,
+    memory_parts,
+    peak,
+    trained_parameters,
+)
 from opd.train.notes import Evaluations, all_notes, rehearsal_notes
-from opd.train.ranks.cost import NCCL_BYTES, Reduction, reduction_of
+from opd.train.ranks.cost import NCCL_BYTES, Reduction, Sizes, reduction_of
 from opd.train.ranks.ranks import BUCKET_BYTES
 from opd.train.ranks.sameness import too_many
 from opd.train.ranks.shares import most_prompts
@@ -109,13 +121,17 @@ def make_plan(
     prompt_tokens = max((len(one.token_ids) for one in survey.prompts), default=recipe.data.limit_prompt_tokens)
     steps, rows_seen, tokens = _amounts(recipe, survey.rows)
     own = recipe_of_a_rank(recipe, ranks)
-    reduction = _reduction(recipe, survey.student, device, ranks)
-    memory = _memory_space(own, survey, device, prompt_tokens, reduction)
+    load = load_of(own, prompt_tokens=prompt_tokens)
+    reduction = _reduction(recipe, survey.student, load, device, ranks)
+    memory = _memory_space(own, survey, load, device, reduction)
     disk = _disk_space(recipe, survey.student, place, steps=steps or recipe.budget.steps, prompt_tokens=prompt_tokens)
     missing = [*missing_here(recipe, survey.student, survey.teachers), *survey.faults, *_short(memory, disk, device)]
     missing += too_many(ranks, prompts_per_step=recipe.rollouts.prompts_per_step)
+    missing += [fault for fault in [unshared(recipe.machine.tensor_parallel, ranks=ranks)] if fault]
     said = _said(recipe, survey, evaluations or {})
     rehearsal = forecast = None
+    if rehearsed and reduction is not None and reduction.shard != "none":
+        missing.append("rehearsal: ranks that have shares rehearse together: torchrun … -m opd train … --rehearse")
     if rehearsed and not missing:
         try:
             rehearsal = rehearse(own, place=place)
@@ -131,7 +147,7 @@ def make_plan(
         rows=survey.rows,
         different=survey.repetition.problems - survey.repetition.repeated if survey.repetition else None,
         rows_seen=rows_seen,
-        sampler=survey.sampler,
+        sampler=_sampler(survey.sampler, recipe, ranks),
         prompt_tokens=prompt_tokens,
         rollout_tokens=tokens,
         ranks=ranks,
@@ -163,6 +179,14 @@ def forecast_of(recipe: Recipe, rehearsal: Rehearsal, *, last_step: int, between
     )
 
 
+def _sampler(said: str | None, recipe: Recipe, ranks: int) -> str | None:
+    """Which it is; of several vLLMs, how many there are."""
+    each = recipe.machine.tensor_parallel
+    if said != "vllm" or ranks == 1 or ranks % each:
+        return said
+    return f"{said}: {ranks // each} of them, each on {each} GPU{'s' if each > 1 else ''}"
+
+
 def _amounts(recipe: Recipe, rows: int | None) -> tuple[int | None, int | None, int | None]:
     """Steps, rows seen and tokens sampled, at most; None without rows."""
     if not rows:
@@ -179,18 +203,35 @@ def recipe_of_a_rank(recipe: Recipe, ranks: int) -> Recipe:
     return recipe if ranks == 1 else recipe.changed([f"rollouts.prompts_per_step={share}"])
 
 
-def _reduction(recipe: Recipe, student: Found, device: str, ranks: int) -> Reduction | None:
+def _reduction(recipe: Recipe, student: Found, load: Load, device: str, ranks: int) -> Reduction | None:
+    """What the ranks send each other; `load` is of one of them."""
     if ranks == 1 or student.parameters is None:
         return None
-    size = max(4, WIDTHS[recipe.student.dtype]) * trained_parameters(recipe, student)
-    return reduction_of(size, ranks=ranks, updates=recipe.optimizer.minibatches, device=device)
+    width, machine, updates = WIDTHS[recipe.student.dtype], recipe.machine, recipe.optimizer.minibatches
+    trained = trained_parameters(recipe, student)
+    layers = layers_parameters(student.shape) if machine.shard == "full" and student.shape else 0
+    sizes = Sizes(
+        layers_gradients=max(4, width) * layers,
+        layers_weights=width * layers,
+        around_gradients=max(4, width) * (trained - layers),
+        around_weights=width * (trained - layers),
+    )
+    positions = load.sequences * load.sequence_tokens
+    return reduction_of(
+        sizes,
+        ranks=ranks,
+        shard=machine.shard,
+        updates=updates,
+        passes=math.ceil(positions / updates / load.micro_batch_tokens),
+        device=device,
+        measured=machine.link_bytes_per_second,
+    )
 
 
-def _memory_space(
-    recipe: Recipe, survey: Survey, device: str, prompt_tokens: int, reduction: Reduction | None
-) -> Space:
-    load = load_of(recipe, prompt_tokens=prompt_tokens)
-    parts = memory_parts(recipe, load, device=device, student=survey.student, teachers=survey.teachers)
+def _memory_space(recipe: Recipe, survey: Survey, load: Load, device: str, reduction: Reduction | None) -> Space:
+    """Of one rank, whose recipe and load it is."""
+    ranks = reduction.ranks if reduction else 1
+    parts = memory_parts(recipe, load, device=device, student=survey.student, teachers=survey.teachers, ranks=ranks)
     if reduction is not None:
         size = min(BUCKET_BYTES, reduction.gradient_bytes)
         parts.append(Part(name="gradients on their way", bytes=size, phase="update"))

@@ -90,6 +90,8 @@ def test_the_memory_of_a_share_is_that_of_the_tensors_that_a_rank_has(make_recip
     assert parts["none"]["student's weights"] == parts["optimizer"]["student's weights"] == 2 * whole
     assert parts["full"]["student's weights"] == 2 * (whole - layers)
     assert parts["full"]["student's layers, whole"] == 2 * layers
+    whole_when = [part.phase for part in made["full"].memory.parts if part.name == "student's layers, whole"]
+    assert whole_when == ["sample", "score", "save"]
     assert [made[how].reduction.shard for how in made if made[how].reduction] == list(made)
 
 
