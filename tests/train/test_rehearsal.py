@@ -3,16 +3,21 @@
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from tests.train.ranks.processes import together
 
 from opd.models.engine.sampler import EngineSampler
-from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.errors import AnswerIsNo
 from opd.records.files import tree
-from opd.records.rollouts import Prompt, StopReason
+from opd.records.rollouts import Prompt, ScoredRollout, StopReason
+from opd.train.ranks.joining import joined
+from opd.train.recipe import Recipe
 from opd.train.rehearsal import Rehearsal, is_due, longest_prompts, rehearse
 from opd.train.run import prepare, run
+from opd.train.tally import UpdateStats
 from opd.train.update import Updater
 
 
@@ -29,9 +34,9 @@ def test_two_steps_at_the_limit_are_measured_and_nothing_stays(
     seen = []
     real = Updater.update
 
-    def update(self, scored, *, step):
+    def update(self, scored, *, step, places):
         seen.extend(one.rollout for one in scored)
-        return real(self, scored, step=step)
+        return real(self, scored, step=step, places=places)
 
     monkeypatch.setattr(Updater, "update", update)
     place = tmp_path / "disk"
@@ -122,27 +127,50 @@ def test_a_run_after_a_rehearsal_is_the_run_without_one_bit_for_bit(make_recipe,
 
 
 @pytest.mark.parametrize(
-    ("device", "asked", "resumes", "ranks", "due"),
+    ("device", "asked", "resumes", "due"),
     [
-        ("cuda", None, False, 1, True),
-        ("cuda", None, True, 1, False),
-        ("cuda", None, False, 2, False),
-        ("cuda", False, False, 1, False),
-        ("cpu", None, False, 1, False),
-        ("cpu", True, False, 1, True),
-        ("cpu", True, True, 1, True),
+        ("cuda", None, False, True),
+        ("cuda", None, True, False),
+        ("cuda", False, False, False),
+        ("cpu", None, False, False),
+        ("cpu", True, False, True),
+        ("cpu", True, True, True),
     ],
 )
 def test_a_new_run_on_a_gpu_begins_with_one_and_others_when_asked(
-    make_recipe, device: str, asked: bool | None, resumes: bool, ranks: int, due: bool
+    make_recipe, device: str, asked: bool | None, resumes: bool, due: bool
 ) -> None:
     recipe = make_recipe(f"machine.device={device}")
-    assert is_due(recipe, asked=asked, resumes=resumes, ranks=ranks) is due
+    assert is_due(recipe, asked=asked, resumes=resumes) is due
 
 
-def test_one_of_several_processes_is_refused(make_recipe) -> None:
-    with pytest.raises(AskedWrongly, match="--rehearse is of one process, and the run has 2"):
-        is_due(make_recipe(), asked=True, resumes=False, ranks=2)
+def rehearsed(recipe: Recipe, place: Path) -> tuple[Rehearsal, int]:
+    with joined(device="cpu") as ranks:
+        seen: list[int] = []
+        real = Updater.update
+
+        def update(self: Updater, scored: list[ScoredRollout], **named: Any) -> UpdateStats:
+            seen.append(len(scored))
+            return real(self, scored, **named)
+
+        Updater.update = update  # type: ignore[method-assign]  # of this process, which ends here
+        return rehearse(recipe, place=place, ranks=ranks), sum(seen)
+
+
+@pytest.mark.patient
+@pytest.mark.parametrize("shard", ["none", "full"])
+def test_ranks_rehearse_together_each_its_share_and_nothing_stays(make_recipe, tmp_path: Path, shard: str) -> None:
+    """Five prompts by two: three and two, twice; and all tell what the slowest and the fullest took."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    recipe = make_recipe("rollouts.prompts_per_step=5", "rollouts.limit_tokens=12", f"machine.shard={shard}")
+    (first, by_first), (other, by_other) = together(2, rehearsed, recipe, place)
+    assert first == other
+    assert (by_first, by_other) == (2 * 3 * 2, 2 * 2 * 2)
+    assert list(first.step_seconds) == ["sample", "score", "update"]
+    assert (first.rollout_tokens, first.steps) == (12, 2)
+    assert first.save_seconds > 0
+    assert list(place.iterdir()) == []
 
 
 @pytest.mark.gpu

@@ -81,7 +81,7 @@ def train(
             return
         start = ranks.first(lambda: find_start(settings, out)) if resume else None
         measured: list[Rehearsal] = []
-        due = is_due(settings, asked=rehearse, resumes=start is not None, ranks=ranks.count)
+        due = is_due(settings, asked=rehearse, resumes=start is not None)
         rehearsed = measured.append if due else None
         parts = prepare(settings, out, start=start, began=began, ranks=ranks, rehearsed=rehearsed)
         board = _board(settings, parts, out, quiet=quiet, log=log)

@@ -2,15 +2,16 @@
 
 The longest prompts, and rollouts that no end-of-sequence token stops. AdamW's memory is allocated by the first
 step, so what does not fit shows in the second (faults E48). Of several teachers each has a step of its own rows
-alone, which is the most that it can be asked for, before the last one of all together. A checkpoint and a trainer
-state are written too, and all of it is gone at the end.
+alone, which is the most that it can be asked for, before the last one of all together. Ranks share each step as
+those of the run do. A checkpoint and a trainer state are written too, and all of it is gone at the end.
 """
 
 import gc
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -21,17 +22,22 @@ from pydantic import NonNegativeFloat, PositiveInt
 from opd.models.interfaces import Sampler
 from opd.models.machine import device_meant, peak_bytes
 from opd.models.randomness import randomness_kept
-from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.errors import AnswerIsNo
 from opd.records.files import whole
-from opd.records.rollout_table import table_path, write_table
+from opd.records.rollout_table import table_path
 from opd.records.rollouts import Prompt, ScoredRollout
 from opd.records.settings import Settings
 from opd.train.alarms import edges
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Phases, Progress
-from opd.train.loop import rollout_seeds
+from opd.train.loop import collected, rollout_seeds, share_of
+from opd.train.ranks.ranks import ALONE, Ranks
+from opd.train.ranks.sameness import check_same_inputs
 from opd.train.recipe import Parts, Recipe, build, sampler_of
 from opd.train.relief import relief
+from opd.train.shares import save_shares
+from opd.train.shares import whole as whole_for
+from opd.train.state import States
 
 LEAST_STEPS = 2
 
@@ -67,15 +73,15 @@ class Rehearsal(Settings):
         return sum(self.step_seconds.values())
 
 
-def rehearse(recipe: Recipe, *, place: Path) -> Rehearsal:
-    """The measurements. Nothing stays: not in `place`, which is on the disk of the run, not in memory, and the random
-    numbers of the process go on as if there had been none.
+def rehearse(recipe: Recipe, *, place: Path, ranks: Ranks = ALONE) -> Rehearsal:
+    """The measurements, of ranks the most of any. Nothing stays: not in `place`, which is on the disk of the run, not
+    in memory, and the random numbers of the process go on as if there had been none.
 
     Raises `AnswerIsNo` when the device's memory does not suffice, with the step and the phase.
     """
     with randomness_kept():
         try:
-            return _rehearsed(recipe, place)
+            return _most(ranks.everyone(_rehearsed(recipe, place, ranks)))
         finally:
             gc.collect()  # models and graphs of the rehearsal, whose parts know each other
             if torch.cuda.is_available():
@@ -83,14 +89,15 @@ def rehearse(recipe: Recipe, *, place: Path) -> Rehearsal:
                 torch.cuda.reset_peak_memory_stats()
 
 
-def _rehearsed(recipe: Recipe, place: Path) -> Rehearsal:
+def _rehearsed(recipe: Recipe, place: Path, ranks: Ranks) -> Rehearsal:
     began = time.perf_counter()
-    parts = build(recipe)
+    parts = build(recipe, ranks=ranks)
+    check_same_inputs(recipe, data=parts.data_sha256, origins=parts.origins, ranks=ranks)
     start_seconds = time.perf_counter() - began
     progress = Progress()
     try:
-        with tempfile.TemporaryDirectory(prefix=".rehearsal-", dir=place) as folder:
-            return _measured(recipe, parts, Path(folder), progress, start_seconds=start_seconds)
+        with _room(place, ranks) as folder:
+            return _measured(recipe, parts, folder, progress, start_seconds=start_seconds)
     except torch.OutOfMemoryError as error:
         prompt_tokens = max(len(prompt.token_ids) for prompt in parts.prompts)
         advice = relief(recipe, prompt_tokens=prompt_tokens, phase=progress.phase, device=parts.device)
@@ -102,16 +109,11 @@ def _rehearsed(recipe: Recipe, place: Path) -> Rehearsal:
             parts.reward.close()
 
 
-def is_due(recipe: Recipe, *, asked: bool | None, resumes: bool, ranks: int) -> bool:
-    """Whether a run begins with a rehearsal: as asked, and otherwise a new one of a single process on a GPU.
-
-    Raises `AskedWrongly` when one of several processes is asked for: each would rehearse the steps of all.
-    """
-    if asked and ranks > 1:
-        raise AskedWrongly(f"--rehearse is of one process, and the run has {ranks}; rehearse it alone: opd plan")
+def is_due(recipe: Recipe, *, asked: bool | None, resumes: bool) -> bool:
+    """Whether a run begins with a rehearsal: as asked, and otherwise a new one on a GPU."""
     if asked is not None:
         return asked
-    return device_meant(recipe.machine.device) == "cuda" and not resumes and ranks == 1
+    return device_meant(recipe.machine.device) == "cuda" and not resumes
 
 
 def existing_parent(out: Path) -> Path:
@@ -128,19 +130,42 @@ def longest_prompts(prompts: Sequence[Prompt], count: int, *, epoch: int) -> lis
     return [replace(ordered[index % len(ordered)], epoch=epoch + index // len(ordered)) for index in range(count)]
 
 
+@contextmanager
+def _room(place: Path, ranks: Ranks) -> Iterator[Path]:
+    """A folder that rank 0 has made, and takes away once all have left."""
+    made = tempfile.TemporaryDirectory(prefix=".rehearsal-", dir=place) if ranks.writes else nullcontext("")
+    with made as folder:
+        yield Path(ranks.told(folder))
+        ranks.everyone(None)
+
+
+def _most(found: Sequence[Rehearsal]) -> Rehearsal:
+    """Of the measurements of all ranks, which wait for each other, the most of each; what was sampled is rank 0's."""
+    return found[0].model_copy(
+        update={
+            "start_seconds": max(one.start_seconds for one in found),
+            "step_seconds": {name: max(one.step_seconds[name] for one in found) for name in found[0].step_seconds},
+            "save_seconds": max(one.save_seconds for one in found),
+            "peak_bytes": max(one.peak_bytes for one in found),
+            "rollout_tokens": max(one.rollout_tokens for one in found),
+        }
+    )
+
+
 def _measured(recipe: Recipe, parts: Parts, folder: Path, progress: Progress, *, start_seconds: float) -> Rehearsal:
     endless = replace(parts.student, stop_ids=frozenset())
-    sampler = sampler_of(recipe, endless, parts.prompts).sampler
+    sampler = sampler_of(recipe, endless, parts.prompts, ranks=parts.ranks).sampler
     ends: dict[str, float | None] = {}
     alone = [name for name in parts.teachers if name is not None] if len(parts.teachers) > 1 else [None]
     for step, teacher in enumerate([*alone, None], start=1):
         phases = progress.begin(step, device=parts.device)
         rows = [one for one in parts.prompts if teacher in (None, one.teacher)]
-        scored = _step(recipe, parts, rows, sampler, step, phases)
+        scored, places = _step(recipe, parts, rows, sampler, step, phases)
         if teacher is not None:
             ends[teacher] = edges(scored, stop_ids=parts.student.stop_ids).eos_teacher_logp
     with phases.phase("save"):
-        _save(recipe, parts, folder, scored, step=step)
+        _save(recipe, parts, folder, scored, places, step=step)
+        parts.ranks.everyone(None)
     seconds = dict(phases.seconds)
     return Rehearsal(
         start_seconds=start_seconds,
@@ -156,10 +181,14 @@ def _measured(recipe: Recipe, parts: Parts, folder: Path, progress: Progress, *,
 
 def _step(
     recipe: Recipe, parts: Parts, rows: Sequence[Prompt], sampler: Sampler, step: int, phases: Phases
-) -> list[ScoredRollout]:
-    """A step as the loop makes it, but of the longest of these prompts, and all tokens are trained."""
+) -> tuple[list[ScoredRollout], list[int]]:
+    """This rank's rollouts, and their places, of a step as the loop makes it.
+
+    But of the longest of these prompts, and all tokens are trained.
+    """
     asked = recipe.rollouts
-    prompts = longest_prompts(rows, asked.prompts_per_step, epoch=step * len(parts.prompts))
+    drawn = longest_prompts(rows, asked.prompts_per_step, epoch=step * len(parts.prompts))
+    places, prompts = share_of(drawn, per_prompt=asked.per_prompt, ranks=parts.ranks)
     with phases.phase("sample"):
         rollouts = sampler.sample(prompts, seeds=rollout_seeds(recipe.seed, count=asked.per_prompt))
     with phases.phase("score"):
@@ -168,19 +197,26 @@ def _step(
         with phases.phase("grade"):
             scored = parts.reward.rewarded(scored)
     with phases.phase("update"):
-        parts.updater.update(scored, step=step)
+        parts.updater.update(scored, step=step, places=places)
         sampler.follow(step)
-    return scored
+    return scored, places
 
 
-def _save(recipe: Recipe, parts: Parts, folder: Path, scored: Sequence[ScoredRollout], *, step: int) -> None:
+def _save(
+    recipe: Recipe, parts: Parts, folder: Path, scored: list[ScoredRollout], places: Sequence[int], *, step: int
+) -> None:
     """The bytes that a step which ends a run writes, as the run writes them."""
     from safetensors.torch import save_file
 
-    if recipe.save.rollouts:
-        write_table(table_path(folder, step), scored)
-    Checkpoints(folder).save(parts.student, step=step, recipe_digest=recipe.digest)
-    if recipe.save.state_due(step, ends=True):
+    due = recipe.save.state_due(step, ends=True)
+    if due and parts.shares is not None:
+        save_shares(States(folder), step, parts.updater.state(), parts.shares)
+    _, write = collected(scored, places, recipe, parts)
+    with whole_for(parts.shares):
+        parts.ranks.first(lambda: Checkpoints(folder).save(parts.student, step=step, recipe_digest=recipe.digest))
+    if recipe.save.rollouts and parts.ranks.writes:
+        write(table_path(folder, step))
+    if due and parts.shares is None and parts.ranks.writes:
         tensors = {name: tensor.contiguous() for name, tensor in parts.updater.state().items()}
         with whole(folder / "state.safetensors") as temporary:
             save_file(tensors, temporary)

@@ -65,7 +65,7 @@ def prepare(
     if not ranks.writes:
         _check_machine(recipe)
     if rehearsed is not None:
-        rehearsed(rehearse(recipe, place=existing_parent(out)))
+        rehearsed(rehearse(recipe, place=existing_parent(out), ranks=ranks))
     parts = build(recipe, began_with=start.origins if start else None, began=began, ranks=ranks)
     check_same_inputs(recipe, data=parts.data_sha256, origins=parts.origins, ranks=ranks)
     return parts
