@@ -196,6 +196,23 @@ def test_vllm_has_weights_and_caches_of_its_own(make_recipe) -> None:
     assert {part.phase for part in parts if part.name.startswith("vLLM")} == {"sample"}
 
 
+@pytest.mark.parametrize(("gpus", "kv_heads"), [(2, 1), (4, 1)])
+def test_of_a_vllm_that_spans_several_gpus_each_has_a_part(make_recipe, gpus: int, kv_heads: int) -> None:
+    """Of weights and of the heads of keys, the last of which is repeated; the cache is for the rollouts of all."""
+    known, load = REFERENCE_MODEL, REFERENCE_LOAD
+    dtypes = (f"{role}.dtype=bfloat16" for role in ("student", "teacher"))
+    both = ("machine.engine=vllm", "machine.scorer=vllm", f"machine.tensor_parallel={gpus}")
+    parts = memory_parts(make_recipe(*dtypes, *both), load, device="cuda", student=known, teachers={None: known})
+    found = [(part.name, part.bytes) for part in parts]
+    of_token = 28_672 // 2 * kv_heads
+    assert [size for name, size in found if name == "vLLM's KV cache"] == [
+        (gpus * 8 * 512 + 1) * 16 * of_token,
+        (8 * 513 + 1) * 16 * of_token,
+    ]
+    assert dict(found)["teacher's weights"] == dict(found)["vLLM's weights"] == 2 * REFERENCE // gpus
+    assert dict(found)["student's weights"] == 2 * REFERENCE
+
+
 @pytest.mark.parametrize(
     ("sets", "at_once", "positions", "chunk"),
     [

@@ -373,6 +373,18 @@ def test_the_plan_says_which_sampler_is_taken(make_recipe, tmp_path: Path, sets:
     assert make_plan(recipe, out=tmp_path).sampler == sampler == build(recipe).sampled_by
 
 
+def test_the_plan_says_how_many_vllms_the_ranks_are(make_recipe, tmp_path: Path) -> None:
+    recipe = make_recipe("machine.engine=vllm", "machine.tensor_parallel=2", "rollouts.prompts_per_step=4")
+    made = {ranks: make_plan(recipe, out=tmp_path, ranks=ranks) for ranks in (1, 3, 4)}
+    assert made[4].sampler == "vllm: 2 of them, each on 2 GPUs"
+    assert not [fault for fault in made[4].lacks if "tensor_parallel" in fault]
+    for ranks, there in ((1, "one process"), (3, "3 processes")):
+        (fault,) = (one for one in made[ranks].lacks if "tensor_parallel" in one)
+        assert fault.startswith(f"machine.tensor_parallel = 2 with {there}: ")
+    uncut = make_plan(recipe.changed(["machine.tensor_parallel=3"]), out=tmp_path, ranks=3)
+    assert [fault for fault in uncut.lacks if "can't be shared evenly among 3 GPUs" in fault]
+
+
 @pytest.mark.parametrize(
     ("sets", "fault"),
     [

@@ -19,6 +19,7 @@ from opd.models.load import LanguageModel
 from opd.models.plain import PlainScorer
 from opd.models.served.scorer import ServedScorer
 from opd.models.vllm.scorer import VllmScorer, check_scoring
+from opd.models.vllm.team import Team
 from opd.records.rollouts import Rollout, ScoredRollout
 from opd.records.served import TeacherServer
 
@@ -36,6 +37,7 @@ def choose_scorer(
     chunk_tokens: int,
     alternatives: int = 0,
     sleeps: bool = False,
+    team: Team | None = None,
 ) -> Scorer:
     """The scorer that was asked for, of sequences of at most `sequence_tokens`; the rest is as `PlainScorer` has it.
 
@@ -43,7 +45,7 @@ def choose_scorer(
     """
     if scorer == "vllm":
         check_scoring(temperature=temperature, alternatives=alternatives)
-        return VllmScorer(model, sequence_tokens=sequence_tokens, sleeps=sleeps)
+        return VllmScorer(model, sequence_tokens=sequence_tokens, sleeps=sleeps, team=team)
     return PlainScorer(
         model,
         temperature=temperature,

@@ -7,6 +7,7 @@ from opd.models.interfaces import Scorer
 from opd.models.load import LanguageModel
 from opd.models.scorers import RoutedScorer, VisitingScorer, choose_scorer
 from opd.models.served.scorer import served_scorer
+from opd.models.vllm.team import Team
 from opd.records.rollouts import Prompt
 from opd.train.ranks.ranks import Ranks
 from opd.train.teachers import TeacherName, TeacherSettings, as_seen, section
@@ -22,6 +23,7 @@ class Scoring:
     chunk_tokens: int  # whose logits exist at once
     alternatives: int  # of the likeliest tokens at each place, kept beside the sampled one
     sleeps: bool  # vLLM, between two calls
+    tensor_parallel: int  # ranks that one vLLM spans
     device: str  # of the run
 
 
@@ -75,6 +77,7 @@ def _of_one(
         chunk_tokens=scoring.chunk_tokens,
         alternatives=scoring.alternatives,
         sleeps=scoring.sleeps,
+        team=Team(ranks, size=scoring.tensor_parallel),
     )
     return VisitingScorer(scorer, teacher.module, device=scoring.device) if settings.device == "in_turn" else scorer
 

@@ -76,7 +76,9 @@ def _survey_student(recipe: Recipe, found: Survey) -> None:
     module = load_skeleton(folder, dtype=recipe.student.dtype)
     if recipe.lora is not None and missing_library() is None:
         attach(module, recipe.lora, seed=recipe.seed)
-    found.sampler = sampler_meant(module, engine=recipe.machine.engine)
+    found.sampler = sampler_meant(
+        module, engine=recipe.machine.engine, tensor_parallel=recipe.machine.tensor_parallel
+    )
 
 
 def _survey_pair(found: Survey, name: TeacherName) -> None:
