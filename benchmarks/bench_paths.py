@@ -63,7 +63,13 @@ def main() -> None:
     if asked.together:
         command = [sys.executable, __file__, "--steps", str(asked.steps), "--only"]
         running = [subprocess.Popen([*command, path], stdout=subprocess.PIPE, text=True) for path in paths]
-        outcomes = [Outcome(**one) for each in running for one in json.loads(each.communicate()[0].splitlines()[-1])]
+        outcomes = []
+        for path, each in zip(paths, running, strict=True):
+            said, _ = each.communicate()
+            if each.returncode:
+                print(f"{path}: ended with exit code {each.returncode}")
+            else:
+                outcomes += [Outcome(**one) for one in json.loads(said.splitlines()[-1])]
     else:
         outcomes = [distilled(path, asked.steps) for path in paths]
     for one in outcomes:

@@ -180,10 +180,11 @@ def test_guesses_and_what_is_kept_of_the_draws_are_those_of_torch(span):
     assert span == 1 or notes.counts_B3[:, 2].sum() > 0
 
 
-def test_places_are_those_of_torch():
+@pytest.mark.parametrize("size", [8, 24])  # a head's numbers need not be a power of two
+def test_places_are_those_of_torch(size):
     table_RM = torch.tensor([[7, 1, 2], [3, 6, 5]], dtype=torch.int32, device=DEVICE)
     position_RT = torch.tensor([[0, 5, 9], [3, 4, 11]], device=DEVICE)
-    tables = (normal(12, 8), normal(12, 8, seed=1))
+    tables = (normal(12, size), normal(12, size, seed=1))
     where = {"page_tokens": 4, "key_heads": 2, "longest": 12}
     ours, theirs = (one(position_RT, table_RM, *tables, **where) for one in (table.locate, TORCH.locate))
     for name in ("row_NK", "cos_ND", "sin_ND"):

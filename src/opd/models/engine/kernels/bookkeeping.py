@@ -12,18 +12,18 @@ from opd.models.engine.kernels.launch import after_last
 @triton.jit
 def locate_kernel(
     position, table, cos, sin, row_of, cos_of, sin_of, table_width, positions_a_row,
-    K: tl.constexpr, KP: tl.constexpr, S: tl.constexpr, D: tl.constexpr, EARLY: tl.constexpr,
+    K: tl.constexpr, KP: tl.constexpr, S: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """One token: its rows of a pool and its angles."""
     token = tl.program_id(0).to(tl.int64)
     k = tl.arange(0, KP)
-    d = tl.arange(0, D)
+    d = tl.arange(0, DP)
     after_last(EARLY)
     at = tl.load(position + token).to(tl.int64)
     page = tl.load(table + token // positions_a_row * table_width + at // S).to(tl.int64)
     tl.store(row_of + token * K + k, (page * K + k) * S + at % S, mask=k < K)
-    tl.store(cos_of + token * D + d, tl.load(cos + at * D + d))
-    tl.store(sin_of + token * D + d, tl.load(sin + at * D + d))
+    tl.store(cos_of + token * D + d, tl.load(cos + at * D + d, mask=d < D), mask=d < D)
+    tl.store(sin_of + token * D + d, tl.load(sin + at * D + d, mask=d < D), mask=d < D)
 
 
 @triton.jit

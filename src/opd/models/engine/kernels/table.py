@@ -240,7 +240,7 @@ def locate(
         *(position_RT, table_RM, cos_LD, sin_LD, row_NK, cos_ND, sin_ND, table_RM.stride(0), position_RT.shape[1]),
         device=position_RT.device,
         warps=1,
-        **{"K": key_heads, "KP": power(key_heads), "S": page_tokens, "D": head_size},
+        **{"K": key_heads, "KP": power(key_heads), "S": page_tokens, "D": head_size, "DP": power(head_size)},
     )
     return Places(
         position_RT=position_RT, row_NK=row_NK, cos_ND=cos_ND, sin_ND=sin_ND, longest=longest, hidden_RTL=None
