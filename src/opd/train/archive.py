@@ -52,7 +52,7 @@ class Archive:
         self._lines.append(line)
         if save.rollouts:
             retried(lambda: write(table_path(self._out, step)))
-        if ends or step % save.every == 0:
+        if save.checkpoint_due(step, ends=ends):
             self._checkpoint(step)
         if save.state_due(step, ends=ends):
             written = self._parts.shares is not None  # by each rank its own

@@ -4,6 +4,7 @@
     sample    KV cache (always, where the engine keeps it: on a GPU), one row of logits a sequence; vLLM's own
     score     the teacher's forward pass over a micro-batch, a chunk of its head
     update    gradients, what the backward pass needs of a micro-batch, a chunk of the heads
+    save      layers that are otherwise shared out among ranks
 
 The phases follow each other and free what they held, so the peak is what is always there and the largest of them,
 with 3 % for fragmentation (15 % on a CPU). Every sequence counts as if it reached the limit. What a layer keeps for

@@ -51,7 +51,7 @@ from opd.train.origins import Origins, check_same, origins_of
 from opd.train.pairing import speaker_of
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sharded import ShardedMasters
-from opd.train.ranks.sharing import Sharing, shared
+from opd.train.ranks.sharing import Sharing, check_sharing, shared
 from opd.train.retention import SaveSettings
 from opd.train.reward import Reward, RewardSettings
 from opd.train.scoring import Scoring, scorer_of
@@ -210,6 +210,7 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _within_backends(self) -> Self:
+        check_sharing(self.machine.shard, exact=self.machine.exact, adapters=self.lora is not None)
         if self.machine.engine == "vllm":
             check_sampling(self.rollouts.sampling)
         if self.machine.vllm_sleeps and self.vllms > 1:
@@ -229,16 +230,6 @@ class Recipe(Settings):
                 temperature=self.rollouts.temperature,
                 alternatives=self.save.alternatives,
                 compares=self.objective.name if isinstance(self.objective, Divergence) else None,
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _within_full(self) -> Self:
-        if self.machine.shard == "full" and (self.machine.exact or self.lora is not None):
-            with_what = "machine.exact" if self.machine.exact else "lora"
-            raise AskedWrongly(
-                f'machine.shard = "full" with {with_what}: its layers are FSDP2\'s, of whole weights, and compute as '
-                'torch does; set machine.shard = "optimizer" or "none"'
             )
         return self
 
@@ -288,6 +279,7 @@ class Parts:
     prompts: list[Prompt]
     order: PromptOrder
     sampler: Sampler
+    sampled: LanguageModel  # what the sampler reads: the student, or its layers' shares where it is sent them
     sampled_by: str  # which sampler it is; with the reason where it is not the engine
     scorer: Scorer
     reward: Reward | None
@@ -347,6 +339,7 @@ def build(
         prompts=prompts,
         order=PromptOrder(rows=len(prompts), seed=recipe.order_seed),
         sampler=chosen.sampler,
+        sampled=sampled,
         sampled_by=chosen.said,
         scorer=scorer_of(asked, teachers, prompts, _scoring(recipe, device), ranks),
         reward=None if recipe.reward is None else Reward(recipe.reward, student),

@@ -153,7 +153,7 @@ def _most(found: Sequence[Rehearsal]) -> Rehearsal:
 
 
 def _measured(recipe: Recipe, parts: Parts, folder: Path, progress: Progress, *, start_seconds: float) -> Rehearsal:
-    endless = replace(parts.student, stop_ids=frozenset())
+    endless = replace(parts.sampled, stop_ids=frozenset())
     sampler = sampler_of(recipe, endless, parts.prompts, ranks=parts.ranks).sampler
     ends: dict[str, float | None] = {}
     alone = [name for name in parts.teachers if name is not None] if len(parts.teachers) > 1 else [None]

@@ -112,6 +112,10 @@ class SaveSettings(Settings):
             best_by=self.best_by,
         )
 
+    def checkpoint_due(self, step: int, *, ends: bool) -> bool:
+        """Whether a checkpoint is written after this step; `ends`: the run ends with it."""
+        return ends or step % self.every == 0
+
     def state_due(self, step: int, *, ends: bool) -> bool:
         """Whether a trainer state is written after this step; `ends`: the run ends with it."""
         every = self.every if self.state_every is None else self.state_every

@@ -4,6 +4,7 @@ So all ranks must see the run's folder. A state goes on on any number of ranks, 
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
@@ -24,6 +25,11 @@ def check_seen(out: Path, ranks: Ranks) -> None:
             f"ranks {blind} don't see {out}, where each rank writes its share of the trainer's state; name a folder "
             'on a file system that all machines share, or set machine.shard = "none"'
         )
+
+
+def whole(shares: ShardedMasters | None) -> AbstractContextManager[None]:
+    """Inside, the student's weights are whole on every rank, for a checkpoint."""
+    return nullcontext() if shares is None else shares.whole()
 
 
 def save_shares(states: States, step: int, tensors: Mapping[str, torch.Tensor], shares: ShardedMasters) -> None:

@@ -26,7 +26,7 @@ from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sharded import own_rows
 from opd.train.ranks.sharing import Sharing, shared
 from opd.train.recipe import Recipe
-from opd.train.shares import check_seen
+from opd.train.shares import check_seen, whole
 from opd.train.update import OptimizerSettings, Updater
 
 pytestmark = pytest.mark.patient
@@ -37,6 +37,7 @@ KINDS = {
     "minibatches": ("optimizer.minibatches=4", "machine.micro_batch_tokens=30", "machine.recompute_layers=true"),
     "divergence": ("objective={name='jsd'}",),
 }
+WAYS: tuple[tuple[Sharing, bool], ...] = (("none", False), ("optimizer", False), ("full", False), ("full", True))
 ASKED = [("plain", "optimizer", 2), ("minibatches", "full", 2), ("divergence", "full", 2)]
 ASKED += [("plain", "full", 4), ("minibatches", "optimizer", 4)]
 
@@ -138,27 +139,34 @@ def rolled(lengths: list[int]) -> list[ScoredRollout]:
     return found
 
 
-def one_update(model: Path, dtype: str, how: Sharing, ranks: Ranks) -> tuple[float, dict[str, torch.Tensor]]:
+def one_update(
+    model: Path, dtype: str, how: Sharing, ranks: Ranks, *, apart: bool = False
+) -> tuple[float, dict[str, torch.Tensor]]:
     """The gradient's norm, and the weights after it; a third of the layers' matrices is frozen."""
     student = load_model(model, dtype=dtype, device="cpu")
     for name, parameter in student.module.named_parameters():
         parameter.requires_grad_("up_proj" not in name)
-    student, learner, shares = shared(student, how, ranks, shape=lambda one: one)
+    student, learner, shares = shared(student, how, ranks, shape=lambda one: one, apart=apart)
     settings = OptimizerSettings(lr=1e-3)
     updater = Updater(learner, K1PolicyGradient(), settings, largest_tokens=24, ranks=ranks, masters=shares)
     scored = rolled([9, 3, 14, 6, 2])
     places = [place for place in range(5) if place % ranks.count == ranks.rank]
     stats = updater.update([scored[place] for place in places], step=1, places=places)
     updater.check_alike()
-    return stats.gradient_norm, {name: one.clone() for name, one in student.module.state_dict().items()}
+    taken = {name: one.untyped_storage().nbytes() for name, one in student.module.named_parameters()}
+    assert {name for name, size in taken.items() if not size} == {
+        name for name in taken if apart and ".layers." in name and "up_proj" not in name
+    }
+    with whole(shares):
+        return stats.gradient_norm, {name: one.clone() for name, one in student.module.state_dict().items()}
 
 
 def updates(models: list[Path], out: Path) -> list[float]:
     """The norms; rank 1 leaves the weights as files, numbered in their order."""
     norms = []
     with joined(device="cpu") as ranks:
-        for model, dtype, how in product(models, ("float64", "bfloat16"), ("none", "optimizer", "full")):
-            norm, tensors = one_update(model, dtype, how, ranks)
+        for model, dtype, (how, apart) in product(models, ("float64", "bfloat16"), WAYS):
+            norm, tensors = one_update(model, dtype, how, ranks, apart=apart)
             if ranks.rank == 1:
                 save_file(tensors, out / f"{len(norms)}.safetensors")
             norms.append(norm)
@@ -175,12 +183,12 @@ def test_frozen_and_tied_weights_and_heads_of_their_own_move_as_in_one_process(
     for model in models:
         for dtype, near in (("float64", 1e-11), ("bfloat16", 2e-2)):
             norm, expected = one_update(model, dtype, "none", ALONE)
-            whole, *ways = [next(found) for _ in range(3)]
-            for way in (whole, *ways):
+            in_common, *ways = [next(found) for _ in WAYS]
+            for way in (in_common, *ways):
                 assert way[0] == pytest.approx(norm, rel=near)
                 torch.testing.assert_close(way[1], expected, rtol=near, atol=near / 10)
             for way in ways:  # the same sum in another order: in bfloat16 the same weights, nearly all
-                same = [(way[1][name] == whole[1][name]).float().mean() for name in expected]
+                same = [(way[1][name] == in_common[1][name]).float().mean() for name in expected]
                 assert dtype == "float64" or min(same) > 0.99
             start = load_model(model, dtype=dtype, device="cpu").module.state_dict()
             assert all(torch.equal(expected[name], start[name]) for name in expected if "up_proj" in name)

@@ -5,7 +5,8 @@
     own rows, rounded ──put together──► the parameter, whole again on every rank
 
 Where the layers are FSDP2's (`layers.py`), they add up their gradients and come together themselves while passes are
-made, and are whole for sampling alone; what stands around them, embedding, last norm and head, goes the way above.
+made. They are whole for sampling, unless somebody samples who is sent the weights, and for a checkpoint. What stands
+around them, embedding, last norm and head, goes the way above.
 """
 
 import math
@@ -38,10 +39,11 @@ class Share:
 class ShardedMasters:
     """The masters of a module's trained parameters, a share of each; a tied one counts once, a frozen one not at all.
 
-    `layers` is the module whose layers FSDP2 has taken, if any; everything else they have in common.
+    `layers` is the module whose layers FSDP2 has taken, if any; everything else they have in common. `apart`: the
+    layers of `module` are whole inside `whole` alone, and else take no memory.
     """
 
-    def __init__(self, module: Any, *, ranks: Ranks, layers: Any = None) -> None:
+    def __init__(self, module: Any, *, ranks: Ranks, layers: Any = None, apart: bool = False) -> None:
         self.ranks = ranks
         self._mesh = mesh_of(module.device, ranks)
         taken = {} if layers is None else dict(layers.named_parameters())
@@ -50,6 +52,10 @@ class ShardedMasters:
             for name, whole in module.named_parameters()
             if whole.requires_grad
         }
+        self._apart = apart
+        self._given: list[tuple[torch.UntypedStorage, int]] = []  # memory that the layers had, and its bytes
+        if apart:
+            self._give_back()
 
     @property
     def pairs(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -68,8 +74,8 @@ class ShardedMasters:
 
     @property
     def alike(self) -> list[torch.Tensor]:
-        """The module's own weights: each rank has put them together by itself."""
-        return [share.whole for share in self._shares.values()]
+        """The module's own weights, as far as they are whole: each rank has put them together by itself."""
+        return [share.whole for share in (self._around if self._apart else self._shares.values())]
 
     @property
     def kinds(self) -> dict[str, tuple[torch.Size, torch.dtype]]:
@@ -129,16 +135,19 @@ class ShardedMasters:
 
         An exception leaves them so: the run ends with it.
         """
-        layers = [share for share in self._shares.values() if share.layers is not None]
-        rooms = {one.data_ptr(): one for one in (share.whole.untyped_storage() for share in layers)}.values()
-        sizes = [room.nbytes() for room in rooms]
-        for room in rooms:
-            room.resize_(0)
+        self._give_back()
         with self.ranks.met_elsewhere():
             yield
-        for room, size in zip(rooms, sizes, strict=True):
-            room.resize_(size)
-        self._put_together(layers)
+        if not self._apart:
+            self._take_back()
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Inside, all of the module is whole, to be written down."""
+        self._take_back()
+        yield
+        if self._apart:
+            self._give_back()
 
     def placed(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The tensors of a state, those of a share as what they are: rows of a tensor that all ranks have together.
@@ -151,6 +160,26 @@ class ShardedMasters:
         """Room on the CPU for this rank's rows of a state's tensor."""
         shape = () if key.startswith("optimizer/step/") else self._shares[_name(key)].master.shape
         return torch.empty(shape, dtype=dtype)
+
+    def _give_back(self) -> None:
+        """The module's layers, where they are FSDP2's, take no memory."""
+        rooms = {one.data_ptr(): one for one in (share.whole.untyped_storage() for share in self._layers)}
+        self._given += [(room, room.nbytes()) for room in rooms.values() if room.nbytes()]
+        for room in rooms.values():
+            room.resize_(0)
+
+    def _take_back(self) -> None:
+        """They are what their masters are, wherever their memory is now."""
+        if not self._given:
+            return
+        for room, size in self._given:
+            room.resize_(size)
+        self._given = []
+        self._put_together(self._layers)
+
+    @property
+    def _layers(self) -> list[Share]:
+        return [share for share in self._shares.values() if share.layers is not None]
 
     @property
     def _around(self) -> list[Share]:
