@@ -1,7 +1,7 @@
 """The engine at the 1.5B recipe's shape with random weights: decode, evaluation, and its gap to a plain forward.
 
     python benchmarks/bench_engine.py [--scale 1.0] [--out FILE]
-                                      [--only decode,drafts,evaluation,gap,transformers,vllm]
+                                      [--only decode,evaluation,gap,transformers,vllm,drafts]
                                       [--like "Qwen3 1.7B"]
 
 `--like` takes another shape that the persistent kernel is made for. On one GPU, in less than nine minutes. Each
@@ -53,7 +53,7 @@ KINDS: dict[str, tuple[Any, Any, int, int]] = {  # rows of the embedding, and id
     "Llama": (LlamaForCausalLM, LlamaConfig, 128_256, 128_256),
 }
 BATCHES, CONTEXTS = (1, 8, 16, 64, 256), (1_024, 6_144)
-SECTIONS = ("decode", "drafts", "evaluation", "gap", "transformers", "vllm")
+SECTIONS = ("decode", "evaluation", "gap", "transformers", "vllm", "drafts")
 
 
 def main() -> None:
@@ -78,11 +78,11 @@ def main() -> None:
     say("machine", name=name, torch=torch.__version__, parameters=model.parameters, read_TB_s=round(rate / 1e12, 3))
     run: dict[str, Callable[[], None]] = {
         "decode": lambda: decode(model, rate, say, small=asked.scale < 1),
-        "drafts": lambda: drafts(model, say, small=asked.scale < 1),
         "evaluation": lambda: evaluation(model, say, small=asked.scale < 1),
         "gap": lambda: gap(model, say),
         "transformers": lambda: plain_generate(model, say, small=asked.scale < 1),
         "vllm": lambda: with_vllm(model, say, prompts=prompts, small=asked.scale < 1),
+        "drafts": lambda: drafts(model, say, small=asked.scale < 1),
     }
     for section in asked.only.split(","):
         run[section]()
@@ -238,7 +238,10 @@ def steps_of_kernel(room: Room, pages: list[list[int]], context: int) -> Callabl
 
 
 def drafts(model: LanguageModel, say: Callable[..., None], *, small: bool) -> None:
-    """A step of few sequences with guesses in all of its rows, and answers that are nearly all guessed."""
+    """A step of few sequences with guesses in all of its rows, and whole answers, of which nearly all can be guessed.
+
+    The model is another one afterwards.
+    """
     steps, page_tokens = (4, 64) if small else (32, fit.PAGE_TOKENS)
     for sequences in (1, 2, 4):
         for context in (64,) if small else CONTEXTS:
@@ -255,10 +258,16 @@ def drafts(model: LanguageModel, say: Callable[..., None], *, small: bool) -> No
             room = Room.of(model, Sampling(limit_tokens=columns), size)
             seconds = window_seconds(room, "drafts", sequences, context, steps)
             say("drafts", sequences=sequences, context=context, ms_a_step=round(1e3 * seconds / steps, 4))
+    repeating(model)
     asked, tokens = prompts(1, 16 if small else 512, model.vocabulary), 16 if small else 1_024
     greedy = Sampling(limit_tokens=tokens, temperature=1e-3)
-    choices: list[tuple[DraftsChoice, bool | None]] = [("off", None), ("off", False), ("history", None)]
-    for choice, persistent in choices:
+    paths: list[tuple[DraftsChoice, bool | None]] = [
+        ("off", None),
+        ("off", False),
+        ("history", None),
+        ("history", False),
+    ]
+    for choice, persistent in paths:
         sampler = EngineSampler(model, greedy, persistent=persistent, drafts=choice)
         seconds = median_seconds(partial(sampler.sample, asked, seeds=[0]), times=1)
         found = sampler.drafted
@@ -268,6 +277,16 @@ def drafts(model: LanguageModel, say: Callable[..., None], *, small: bool) -> No
             ms_a_token=round(1e3 * seconds / tokens, 4),
             tokens_a_step=round(found.tokens_a_step, 3) if found else 1,
         )
+
+
+def repeating(model: LanguageModel) -> None:
+    """The last token decides the next, and alike for many ids: the model goes round after a few dozen tokens."""
+    with torch.no_grad():
+        for layer in model.module.model.layers:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+        embedding_RH = model.module.get_input_embeddings().weight
+        embedding_RH.copy_(embedding_RH[torch.arange(len(embedding_RH), device=DEVICE) % 512])
 
 
 def laying_out(model: LanguageModel, say: Callable[..., None]) -> None:

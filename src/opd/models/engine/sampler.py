@@ -34,6 +34,7 @@ WINDOW = {"cpu": 8, "cuda": 32}  # decode steps between two looks of the host
 PAGE_TOKENS = 64  # on a GPU; on a CPU a page is a whole sequence, so that nothing is gathered
 CHUNK_TOKENS = 2_048  # of a prefill at once
 DraftsChoice = Literal["off", "history"]
+WORTH = {"kernel": 1.45, "graphs": 1.1}  # a step with guesses, in steps of these on a GPU: measured; docs/log.md
 
 
 class EngineSampler:
@@ -183,8 +184,12 @@ class EngineSampler:
             chunk_tokens=self._chunk_tokens,
             stop_ids=self._model.stop_ids,
             persistent=persistent,
-            drafted=DraftedSteps(room, *drafted_ways(room, ops)) if self._drafts else None,
+            drafted=self._drafted_steps(room, ops, persistent) if self._drafts else None,
         )
+
+    def _drafted_steps(self, room: Room, ops: Operations, persistent: PersistentSteps | None) -> DraftedSteps:
+        worth = WORTH["graphs" if persistent is None else "kernel"] if self._keeps else 1.0
+        return DraftedSteps(room, *drafted_ways(room, ops), worth=worth)
 
     def _rollout(self, prompt: Prompt, sample: int, request: Request) -> Rollout:
         return Rollout(

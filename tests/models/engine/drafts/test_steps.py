@@ -1,6 +1,6 @@
 """Rollouts with guesses are those without: the same seeds, the same tokens.
 
-A low temperature makes random models repeat themselves, so that there is something to guess.
+The models may draw eight ids alone, and repeat themselves: about half of what is guessed is kept.
 """
 
 from collections.abc import Callable
@@ -23,17 +23,25 @@ from opd.models.noise import uniforms
 from opd.models.plain import PlainSampler
 from opd.records.errors import AskedWrongly
 
-COLD = Sampling(limit_tokens=36, temperature=0.1)
+COLD = Sampling(limit_tokens=30, temperature=0.4)
 CUTS = [{"top_p": 0.6, "temperature": 0.4}, {"top_k": 2, "temperature": 0.5}, {"min_p": 0.4, "temperature": 0.6}]
+
+
+@pytest.fixture
+def make_brief(make_decoder: Callable[..., LanguageModel]) -> Callable[..., LanguageModel]:
+    """`make_brief("qwen2", "float64")`: a small random model of eight ids, none of which ends a response."""
+
+    def make(kind: str, dtype: str = "float64", **settings: int) -> LanguageModel:
+        return replace(make_decoder(kind, dtype, **settings), vocabulary=8, stop_ids=frozenset())
+
+    return make
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama-llama3"])
 @pytest.mark.parametrize(("asked", "dtype"), [(1, "float64"), (2, "float32"), (3, "float64"), (4, "float64")])
-def test_the_same_seeds_give_the_same_tokens_with_and_without(
-    kind, dtype, asked, make_decoder, prompts, same_rollouts
-):
+def test_the_same_seeds_give_the_same_tokens_with_and_without(kind, dtype, asked, make_brief, prompts, same_rollouts):
     """Of four prompts one is a single token; no more than four run, so all is drawn by such steps."""
-    model = make_decoder(kind, dtype)
+    model = make_brief(kind, dtype)
     plain = EngineSampler(model, COLD).sample(prompts()[-asked:], seeds=[0])
     sampler = EngineSampler(model, COLD, drafts="history")
     same_rollouts(
@@ -47,9 +55,9 @@ def test_the_same_seeds_give_the_same_tokens_with_and_without(
 
 @pytest.mark.parametrize("settings", CUTS, ids=str)
 def test_a_cut_distribution_has_the_same_tokens_and_both_log_probabilities(
-    settings, make_decoder, prompts, same_rollouts
+    settings, make_brief, prompts, same_rollouts
 ):
-    model, sampling = make_decoder("qwen2", "float64"), Sampling(limit_tokens=30, **settings)
+    model, sampling = make_brief("qwen2"), Sampling(limit_tokens=30, **settings)
     sampler = EngineSampler(model, sampling, drafts="history")
     same_rollouts(
         sampler.sample(prompts()[:2], seeds=[0]),
@@ -69,7 +77,7 @@ SIZES = [
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_neither_who_comes_and_goes_nor_a_full_cache_changes_a_token(
-    sizes, make_decoder, prompts, stopping_often, same_rollouts, monkeypatch
+    sizes, make_brief, prompts, same_rollouts, monkeypatch
 ):
     """Ten rollouts, some of which stop early: more than four run, then fewer, then more. The notes keep up."""
     followed, left = [], []
@@ -83,7 +91,7 @@ def test_neither_who_comes_and_goes_nor_a_full_cache_changes_a_token(
 
     monkeypatch.setattr(DraftedSteps, "run", noted)
     monkeypatch.setattr(Schedule, "_preempt", lambda self: left.append(preempt(self)) or left[-1])
-    model, seeds = stopping_often(make_decoder("qwen2", "float64")), [0, 1]
+    model, seeds = replace(make_brief("qwen2"), stop_ids=frozenset({3})), [0, 1]
     plain = PlainSampler(model, COLD).sample(prompts(), seeds=seeds)
     sampler = EngineSampler(model, COLD, drafts="history", **sizes)
     same_rollouts(sampler.sample(prompts(), seeds=seeds), plain, atol=1e-9)
@@ -175,28 +183,33 @@ def test_an_exact_model_is_not_sampled_with_guesses(make_decoder):
 
 
 @pytest.fixture
-def on_gpu(make_decoder: Callable[..., LanguageModel]) -> Callable[[str], LanguageModel]:
-    """`on_gpu("qwen2")`: a small model in float32 on the GPU, with heads that the kernels take."""
+def on_gpu(
+    make_brief: Callable[..., LanguageModel], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], LanguageModel]:
+    """`on_gpu("qwen2")`: the same in float32 on the GPU, with heads that the kernels take; never paused."""
 
     def make(kind: str) -> LanguageModel:
-        model = make_decoder(kind, "float32", hidden_size=128, num_attention_heads=4, head_dim=32)
+        model = make_brief(kind, "float32", hidden_size=128, num_attention_heads=4, head_dim=32)
         model.module.cuda()
         return model
 
+    monkeypatch.setattr(samplers, "WORTH", {"kernel": 1.0, "graphs": 1.0})
     return make
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama"])
 @pytest.mark.parametrize("asked", [1, 2, 3, 4])
-def test_on_a_gpu_the_tokens_are_those_without_guesses(kind, asked, on_gpu, prompts, stopping_often, same_rollouts):
-    """By the graphs of each number of sequences, the second time replayed."""
-    for model in (on_gpu(kind), stopping_often(on_gpu(kind))):
+def test_on_a_gpu_the_tokens_are_those_without_guesses(kind, asked, on_gpu, prompts, same_rollouts):
+    """By the graphs of each number of sequences, the second time replayed; with an id that ends a response, too."""
+    for stop_ids in ((), (3,)):
+        model = replace(on_gpu(kind), stop_ids=frozenset(stop_ids))
         plain = EngineSampler(model, COLD).sample(prompts()[-asked:], seeds=[0])
         sampler = EngineSampler(model, COLD, drafts="history", window=8)
         for _ in range(2):
             same_rollouts(sampler.sample(prompts()[-asked:], seeds=[0]), plain, atol=1e-3)
         assert sampler.drafted.steps + sampler.drafted.kept == sum(len(one.token_ids) for one in plain)
+        assert sampler.drafted.kept or stop_ids
 
 
 @pytest.mark.gpu

@@ -3,7 +3,8 @@
     window    history: the tokens of all that run ──► steps, as many as the tokens of a window will take ──► the board
     a step    guess, locate, the layers, choose, take: 8 rows, which up to 4 sequences share
 
-A sequence whose columns are full, by luck with its guesses, waits for the others until the window ends.
+A sequence whose columns are full, by luck with its guesses, waits for the others until the window ends. Where guesses
+are not worth the rows, the windows are left to others, but for one now and then, to see whether that has changed.
 """
 
 from collections.abc import Sequence
@@ -22,26 +23,39 @@ from opd.records.metrics import Drafted
 
 ROWS = 8  # of a step, as many as cost little more than one: measured; docs/log.md
 SEQUENCES = ROWS // 2
+FIRST_PACE = 2.0  # tokens a step of a sequence that are expected of a call's first window
+PAUSE = 8  # windows that are left to others
 
 
 class DraftedSteps:
     """Does a room's windows when at most 4 requests run."""
 
-    def __init__(self, room: Room, notes: Notes, step: Step) -> None:
-        """`step` is one of `notes`, `drafted_step` or a graph of it."""
+    def __init__(self, room: Room, notes: Notes, step: Step, *, worth: float = 1.0) -> None:
+        """`step` is one of `notes`, `drafted_step` or a graph of it; `worth`: what it takes, in steps of others."""
         self._room = room
         self._notes = notes
         self._step = step
-        self._noted: list[tuple[Request, int]] = []  # whose history a row has, and how much of it for sure
-
-    def takes(self, running: Sequence[Request]) -> bool:
-        """Whether the rows of a step are enough for guesses."""
-        return len(running) <= SEQUENCES
+        self._worth = worth
+        self.begin()
 
     def begin(self) -> None:
-        """A call begins: it is counted anew."""
+        """A call begins, which knows nothing of the last one: what its windows are done by depends on it alone."""
         self._notes.counts_B3.zero_()
-        self._noted = []
+        self._noted: list[tuple[Request, int]] = []  # whose history a row has, and how much of it for sure
+        self._pace, self._seen = FIRST_PACE, self.drafted
+        self._pause = 0
+
+    def takes(self, running: Sequence[Request]) -> bool:
+        """Whether guesses are likely to be worth their rows in the next window of these."""
+        if len(running) > SEQUENCES:
+            return False
+        now = self.drafted
+        if steps := now.steps - self._seen.steps:
+            self._pace = (self._pace + 1 + (now.kept - self._seen.kept) / steps) / 2
+            self._pause = PAUSE if self._pace < self._worth else 0
+        self._seen = now
+        self._pause -= 1
+        return self._pause < 0
 
     @property
     def drafted(self) -> Drafted:
@@ -53,7 +67,7 @@ class DraftedSteps:
     def run(self, running: Sequence[Request], tokens: int) -> int:
         """Steps of the board's first rows, one a request, which have at most so many tokens more; how many steps."""
         self._write(running, tokens)
-        steps = max(1, round(tokens / self.drafted.tokens_a_step))
+        steps = max(1, round(tokens / self._pace))
         longest = max(min(one.tokens + tokens, one.most_tokens) for one in running) - 1
         for _ in range(steps):
             self._step(len(running), longest)
