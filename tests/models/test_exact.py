@@ -4,13 +4,16 @@ Shapes: M rows, N outputs, K columns, T tokens, P tokens of all sequences.
 """
 
 import copy
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from opd.models.engine.sampler import EngineSampler
+from opd.models.exact import model as choice
 from opd.models.exact.model import exact_model, misfit, persistent_misfit
 from opd.models.head import head_logp
 from opd.models.interfaces import Sampling
@@ -52,6 +55,60 @@ def test_without_a_gpu_or_in_another_dtype_there_is_nothing_to_be_exact_with(stu
     narrow = replace(model, module=copy.deepcopy(model.module).to(torch.bfloat16))
     assert misfit(narrow) == "there is no GPU"
     assert "end to end" in str(misfit(replace(narrow, unpackable="it has windows")))
+
+
+@pytest.fixture
+def suited(monkeypatch, some_order) -> Callable[[str | None], None]:
+    """`suited(reason)`: any model may be exact here, and the persistent kernel can't run it for this reason."""
+    monkeypatch.setitem(sys.modules, "opd.models.exact.layers", SimpleNamespace(make_exact=lambda *_: None))
+    monkeypatch.setattr(choice, "misfit", lambda _: None)
+    monkeypatch.setattr(choice, "_trial", lambda *_: None)
+    monkeypatch.setattr(choice, "_order", lambda *, persistent: replace(some_order, persistent=persistent))
+    return lambda reason: monkeypatch.setattr(choice, "persistent_misfit", lambda _: reason)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason", "limit_tokens", "persistent"),
+    [
+        (None, None, 7_168, True),
+        (None, None, 31_744, False),  # longer than the kernel's sequences
+        (None, "there is no nvcc", 7_168, False),
+        (True, None, 7_168, True),
+        (False, None, 7_168, False),
+    ],
+)
+def test_the_engine_that_is_asked_for_decides_the_order(suited, student64, asked, reason, limit_tokens, persistent):
+    suited(reason)
+    model = exact_model(student64, persistent=asked, limit_tokens=limit_tokens)
+    assert model.exact is not None
+    assert model.exact.persistent is persistent
+
+
+def test_a_kernel_that_is_asked_for_and_a_chip_that_does_not_sum_alike_are_refused(suited, student64, monkeypatch):
+    suited("there is no nvcc")
+    with pytest.raises(
+        AskedWrongly, match=r"machine.exact can't be had here: the persistent kernel .*: there is no nvcc"
+    ):
+        exact_model(student64, persistent=True)
+    monkeypatch.setattr(choice, "_trial", lambda *_: "this chip's instructions don't sum alike")
+    with pytest.raises(AskedWrongly, match=r"can't be had here: this chip's instructions don't sum alike"):
+        exact_model(student64)
+
+
+def test_rows_that_differ_among_many_are_found(student64, some_order):
+    """A product whose tiles for many rows sum otherwise than those for few, and one whose do not."""
+
+    def product(x_NA: torch.Tensor, weight_HA: torch.Tensor, *, wide: bool) -> torch.Tensor:
+        return x_NA.double() @ weight_HA.double().t()
+
+    def uneven(x_NA: torch.Tensor, weight_HA: torch.Tensor, *, wide: bool) -> torch.Tensor:
+        return product(x_NA, weight_HA, wide=wide) + 1e-9 * (len(x_NA) > 64)
+
+    def exactly(x_NA: torch.Tensor, weight_HA: torch.Tensor, *, wide: bool) -> torch.Tensor:
+        return (x_NA.double().unsqueeze(1) * weight_HA.double()).sum(-1)
+
+    assert choice._trial(student64, replace(some_order, product=exactly)) is None
+    assert "don't sum alike" in str(choice._trial(student64, replace(some_order, product=uneven)))
 
 
 def test_an_exact_model_samples_from_the_whole_distribution_alone(student64, some_order):
