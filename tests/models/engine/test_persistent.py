@@ -205,18 +205,21 @@ def test_without_a_compiler_the_message_says_what_to_install(monkeypatch, tmp_pa
 
 
 def test_a_sampler_says_at_once_that_there_is_no_library(monkeypatch, make_decoder):
-    """What the record of a run names is what runs."""
+    """What the record of a run names is what runs: it asks for the library of the model's own sizes."""
+    qwen3, asked = CUTS["Qwen3 1.7B"], []
 
-    def refuse(*_):
+    def refuse(cut):
+        asked.append(cut)
         raise NotBuilt("nvcc is not to be found; install the CUDA toolkit")
 
     monkeypatch.setattr(fit, "misfit", lambda _: None)
-    monkeypatch.setattr(fit, "cut_of", lambda _: EXACT)
+    monkeypatch.setattr(fit, "cut_of", lambda _: qwen3)
     monkeypatch.setattr(sampler_module, "library", refuse)
     model = make_decoder("qwen2", "bfloat16")
     with pytest.raises(AskedWrongly, match="nvcc is not to be found"):
         EngineSampler(model, Sampling(limit_tokens=4), persistent=True)
-    monkeypatch.setattr(sampler_module, "library", lambda *_: None)
+    assert asked == [qwen3]
+    monkeypatch.setattr(sampler_module, "library", lambda cut: None)
     with pytest.raises(AskedWrongly, match="at most 16,352 tokens, and 31,744"):
         EngineSampler(model, Sampling(limit_tokens=31_744), persistent=True)
 
