@@ -153,7 +153,7 @@ class Mirror:
 def test_as_a_rank_of_a_run_it_draws_and_scores_what_it_does_alone(folder) -> None:
     """By `external_launcher`, in the thread of its own; the process group is ours before it and after it."""
     (as_rank,) = together(1, drawn_as_a_rank, folder)
-    alone = drawn(folder, Team())
+    alone = drawn(folder, Team(), closes=False)
     assert [ids for ids, _, _ in as_rank] == [ids for ids, _, _ in alone]
     for (_, *ours), (_, *theirs) in zip(as_rank, alone, strict=True):
         assert np.allclose(np.concatenate(ours), np.concatenate(theirs), atol=1e-3)
@@ -163,7 +163,7 @@ def drawn_as_a_rank(folder: Path) -> list[tuple]:
     dist.init_process_group("cpu:gloo,cuda:nccl")
     torch.cuda.set_device(0)
     speak()
-    found = drawn(folder, Team(Mirror()))
+    found = drawn(folder, Team(Mirror()), closes=True)
     speak()
     return found
 
@@ -173,8 +173,11 @@ def speak() -> None:
         dist.all_reduce(one)
 
 
-def drawn(folder: Path, team: Team) -> list[tuple]:
-    """Tokens, their log-probabilities and a teacher's: twice, with an update between, and by one that was closed."""
+def drawn(folder: Path, team: Team, *, closes: bool) -> list[tuple]:
+    """Tokens, their log-probabilities and a teacher's, by three versions of the weights.
+
+    The last by vLLMs that are started anew, where those before are closed.
+    """
     model = fresh(folder)
     sampler = VllmSampler(model, Sampling(limit_tokens=24), prompt_tokens=40, largest_batch=16, team=team)
     scorer = VllmScorer(fresh(folder), sequence_tokens=100, team=team)
@@ -192,7 +195,7 @@ def drawn(folder: Path, team: Team) -> list[tuple]:
         )
         disturb(model, seed=version)
         sampler.follow(version + 1)
-        if version == 1:
+        if version == 1 and closes:
             sampler.close()
             scorer.close()
     sampler.close()

@@ -298,6 +298,12 @@ def test_the_heads_of_keys_are_shared_and_the_last_of_them_is_repeated() -> None
     assert one == 2 * two == 2 * four
 
 
+def test_the_least_of_all_ranks_is_what_each_takes() -> None:
+    mates = SimpleNamespace(rank=0, count=4, everyone=lambda value: [value, 7, 3, 9])
+    assert Team(mates, size=2).least(5) == 3
+    assert Team().least(5) == 5
+
+
 def test_a_rollout_keeps_the_prompt_that_its_rank_gave() -> None:
     """What travels are token ids and seeds; the prompts themselves stay."""
     mates = SimpleNamespace(rank=1, count=2, everyone=lambda value: [["theirs", "theirs"], value])

@@ -10,10 +10,12 @@ from tests.train.ranks.runs import go, lines, tables, weights
 
 from opd.models import samplers
 from opd.models.vllm import server
+from opd.records.files import read_lines
 from opd.records.metrics import RunSummary
 from opd.train import lacks
 from opd.train.ranks.joining import joined
 from opd.train.recipe import Recipe
+from opd.train.rehearsal import rehearse
 
 pytestmark = pytest.mark.patient
 
@@ -38,21 +40,30 @@ def as_if_installed(patch: pytest.MonkeyPatch) -> None:
 
 def by_teams(recipe: Recipe, folder: Path) -> list[RunSummary]:
     as_if_installed(pytest.MonkeyPatch())
+    recipes = {name: recipe.changed(["machine.tensor_parallel=2", *sets]) for name, sets in RUNS.items()}
     with joined(device="cpu") as ranks:
-        return [
-            go(recipe.changed(["machine.tensor_parallel=2", *sets]), folder / name, ranks=ranks)
-            for name, sets in RUNS.items()
-        ]
+        rehearse(recipes["full"], place=folder, ranks=ranks)
+        return [go(one, folder / name, ranks=ranks) for name, one in recipes.items()]
 
 
 def test_ranks_of_two_vllms_make_the_run_of_one_process(make_recipe, tmp_path: Path) -> None:
-    """Tokens, metrics and weights; where each rank has rows of the layers alone, vLLM is sent what they make up."""
+    """Tokens, metrics and weights; where each rank has rows of the layers alone, vLLM is sent what they make up.
+
+    A rehearsal goes before them, and leaves nothing.
+    """
     recipe = make_recipe(*BOTH)
     go(recipe, tmp_path / "alone")
     summaries = together(RANKS, by_teams, recipe, tmp_path)
     assert [[one.steps for one in some] for some in summaries] == [[2, 2]] * RANKS
     for name in RUNS:
         check_same(tmp_path / name, tmp_path / "alone")
+        check_seconds(tmp_path / name)
+
+
+def check_seconds(run: Path) -> None:
+    """While vLLM draws nobody counts as waiting: it is a rank's own work."""
+    for line in read_lines(run / "metrics.jsonl"):
+        assert all(0 <= spread["least"] for spread in line["seconds_by_rank"].values())
 
 
 def check_same(found: Path, expected: Path) -> None:

@@ -187,8 +187,7 @@ class Server:
             return
         ids = [(1 + 7_919 * place) % self._model.vocabulary for place in range(CANARY_TOKENS)]
         found = prompt_logp(self._generated([ids], [scoring_settings(self.vllm)])[0], ids)
-        with torch.no_grad():
-            expected = token_logp(self._model, pack([(ids[:1], ids[1:])], device=self._model.device)).tolist()
+        expected = self.team.done(partial(_own_logp, self._model, ids))  # layers may be brought together for it
         if not all(map(math.isfinite, expected)):
             return  # the model's own numbers are broken: what is sampled says so, with the row
         apart = math.fsum(abs(a - b) for a, b in zip(found, expected, strict=True)) / len(expected)
@@ -256,6 +255,13 @@ def _whole(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     rows: Any = tensor.to(dtype)
     whole: torch.Tensor = rows.full_tensor()
     return whole
+
+
+@torch.no_grad()
+def _own_logp(model: LanguageModel, ids: list[int]) -> list[float]:
+    """Nats of each of the token ids but the first, by the model's own module."""
+    found: list[float] = token_logp(model, pack([(ids[:1], ids[1:])], device=model.device)).tolist()
+    return found
 
 
 def scoring_settings(vllm: Any) -> Any:
