@@ -19,8 +19,9 @@ from opd.records.files import is_complete, tree
 from opd.records.rollouts import Rollout, ScoredRollout
 from opd.records.settings import read
 from opd.train.checkpoint import Checkpoints
+from opd.train.parts import Parts
 from opd.train.readback import check_readback
-from opd.train.recipe import Parts, Recipe
+from opd.train.recipe import Recipe
 from opd.train.resume import find_start
 from opd.train.retention import Retention
 from opd.train.retries import retried

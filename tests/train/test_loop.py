@@ -18,7 +18,8 @@ from opd.records.settings import validated
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Budget
 from opd.train.loop import rollout_seeds, train
-from opd.train.recipe import Parts, Recipe, build
+from opd.train.parts import Parts, build
+from opd.train.recipe import Recipe
 
 TIMES = {"seconds", "peak_bytes"}
 

@@ -9,8 +9,9 @@ from safetensors.torch import load_file
 from opd.records.files import read_lines, tree
 from opd.records.metrics import StopCause
 from opd.train.memory import adapter_parameters, load_of, look, memory_parts, read_shape, trained_parameters
+from opd.train.parts import build
 from opd.train.plan import make_plan
-from opd.train.recipe import Recipe, build
+from opd.train.recipe import Recipe
 from opd.train.resume import find_start
 from opd.train.run import prepare, run
 from opd.train.state import States

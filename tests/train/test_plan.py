@@ -30,8 +30,9 @@ from opd.train.notes import (
     repetition_notes,
     template_notes,
 )
+from opd.train.parts import build
 from opd.train.plan import forecast_of, make_plan
-from opd.train.recipe import Recipe, build
+from opd.train.recipe import Recipe
 from opd.train.rehearsal import Rehearsal
 from opd.train.run import prepare
 

@@ -12,7 +12,8 @@ from opd.records.places import shipped_recipes
 from opd.records.settings import read
 from opd.train.objective import find, names
 from opd.train.objectives.k2 import K2
-from opd.train.recipe import Recipe, build
+from opd.train.parts import build
+from opd.train.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
 THERE_ARE = f"there are: {', '.join(names())}"

@@ -20,7 +20,8 @@ from opd.records.metrics import RunSummary, StopCause
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Budget, BudgetSettings, Spent
 from opd.train.order import PromptOrder
-from opd.train.recipe import Recipe, build
+from opd.train.parts import build
+from opd.train.recipe import Recipe
 from opd.train.resume import differences, find_start, finished
 from opd.train.run import prepare, run
 from opd.train.state import States

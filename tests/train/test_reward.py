@@ -115,7 +115,7 @@ def test_without_a_reward_nothing_is_said_of_grading(make_recipe, tmp_path: Path
 
 def test_without_the_section_no_grader_exists(make_recipe) -> None:
     """E54: pure distillation calls no reward function."""
-    from opd.train.recipe import build
+    from opd.train.parts import build
 
     assert build(make_recipe()).reward is None
 

@@ -14,8 +14,9 @@ from opd.models.load import find_model
 from opd.models.served.probe import computed
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_json
+from opd.train.parts import build
 from opd.train.plan import make_plan
-from opd.train.recipe import Recipe, build
+from opd.train.recipe import Recipe
 from opd.train.run import prepare, run
 
 SHORT = ("machine.served.pause_seconds=0.05", "machine.served.patience_seconds=0.5")

@@ -21,8 +21,9 @@ from opd.train.alarms import warnings_of
 from opd.train.memory import Found, Shape, load_of, memory_parts
 from opd.train.notes import notes_of
 from opd.train.objective import Divergence
+from opd.train.parts import build
 from opd.train.plan import make_plan
-from opd.train.recipe import Recipe, build
+from opd.train.recipe import Recipe
 from opd.train.rehearsal import rehearse
 from opd.train.resume import differences, find_start
 from opd.train.run import prepare, run

@@ -12,7 +12,7 @@ import torch
 
 from opd.records.metrics import StepMetrics
 from opd.train.loop import train
-from opd.train.recipe import build
+from opd.train.parts import build
 
 
 def test_ten_steps_are_the_recorded_ones(make_recipe, random_models: Path, tmp_path: Path, load, golden) -> None:

@@ -12,7 +12,7 @@ from opd.models import samplers
 from opd.models.vllm import server
 from opd.records.errors import AskedWrongly
 from opd.train import lacks as missing
-from opd.train.recipe import build
+from opd.train.parts import build
 from opd.train.rehearsal import rehearse
 from opd.train.run import prepare, run
 

@@ -12,8 +12,9 @@ from opd.cli.printing import LOG, examples
 
 if TYPE_CHECKING:
     from opd.records.metrics import RunSummary
+    from opd.train.parts import Parts
     from opd.train.ranks.ranks import Ranks
-    from opd.train.recipe import Parts, Recipe
+    from opd.train.recipe import Recipe
     from opd.train.rehearsal import Rehearsal
     from opd.train.resume import Start
     from opd.view.terminal.board import TrainBoard

@@ -16,7 +16,8 @@ from opd.records.rollout_table import table_path
 from opd.records.settings import validated
 from opd.train.alarms import warnings_of
 from opd.train.checkpoint import Checkpoints
-from opd.train.recipe import Parts, Recipe
+from opd.train.parts import Parts
+from opd.train.recipe import Recipe
 from opd.train.resume import Start
 from opd.train.retention import Means, means_of
 from opd.train.retries import retried

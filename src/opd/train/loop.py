@@ -22,10 +22,11 @@ from opd.train.alarms import edges_of
 from opd.train.archive import Archive
 from opd.train.clock import Phases, Progress
 from opd.train.facts import RolloutFacts, facts_of
+from opd.train.parts import Parts
 from opd.train.ranks.ranks import Ranks
 from opd.train.ranks.shares import shares
 from opd.train.ranks.stragglers import RankReport, drafted_of, own_seconds, spreads
-from opd.train.recipe import Parts, Recipe
+from opd.train.recipe import Recipe
 from opd.train.resume import Start
 from opd.train.shares import save_shares, whole
 from opd.train.state import States
@@ -61,11 +62,11 @@ def train(
     while cause is None:
         step += 1
         phases = progress.begin(step, device=parts.device)
-        waited = ranks.waited_seconds
         draws = parts.order.at(step, prompts_per_step=asked.prompts_per_step)
         drawn = [replace(parts.prompts[draw.row], epoch=draw.epoch) for draw in draws]
         places, prompts = share_of(drawn, per_prompt=asked.per_prompt, ranks=ranks)
         scored = _scored(prompts, recipe, parts, seeds=seeds, phases=phases)
+        waited = ranks.waited_seconds
         with phases.phase("update"):
             stats = parts.updater.update(scored, step=step, places=places)
             parts.updater.check_alike()

@@ -17,7 +17,8 @@ from opd.train.alarms import ending_note
 from opd.train.corpus.duplicates import Repetition
 from opd.train.objective import TokenObjective
 from opd.train.order import PromptOrder
-from opd.train.recipe import Parts, Recipe
+from opd.train.parts import Parts
+from opd.train.recipe import Recipe
 from opd.train.rehearsal import Rehearsal
 from opd.train.teachers import TeacherName, role
 

@@ -1,15 +1,12 @@
-"""The settings of a run, and how its parts are built from them.
+"""The settings of a run.
 
 One TOML file a run; every key has a default or is required; nothing inherits from another file. `--set
 section.key=value` is the only override. The run writes the resolved form to `recipe.json`, from which
 `opd train recipe.json` makes the same run. `docs/recipe.md` lists every key.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-import torch
 from pydantic import (
     Field,
     NonNegativeInt,
@@ -20,55 +17,34 @@ from pydantic import (
     model_validator,
 )
 
-from opd.models.adapters import LoraSettings, attach
-from opd.models.chat import check_fits, check_template
+from opd.models.adapters import LoraSettings
+from opd.models.chat import check_template
 from opd.models.engine.sampler import DraftsChoice
-from opd.models.exact.model import exact_model
-from opd.models.interfaces import Sampler, Sampling, Scorer
-from opd.models.layers import compile_layers, recompute_layers
-from opd.models.load import LanguageModel, find_model
-from opd.models.machine import choose_device
-from opd.models.samplers import OURS, Chosen, EngineChoice, choose_sampler
+from opd.models.interfaces import Sampling
+from opd.models.samplers import EngineChoice
 from opd.models.scorers import ScorerChoice
 from opd.models.served.settings import ServedSettings
 from opd.models.vllm.sampler import check_sampling
-from opd.models.vllm.team import Team, unshared
 from opd.records.errors import AskedWrongly
-from opd.records.files import sha256
-from opd.records.metrics import LeftOut
-from opd.records.places import locate
-from opd.records.rollouts import Prompt
 from opd.records.settings import Settings, validated
 from opd.train import objective as objectives
-from opd.train.clock import Budget, BudgetSettings
-from opd.train.corpus.duplicates import Repetition
+from opd.train.clock import BudgetSettings
 from opd.train.credit import CreditSettings
-from opd.train.data import DataSettings, check_repeats, read_prompts
-from opd.train.model import ModelSettings, load
+from opd.train.data import DataSettings
+from opd.train.model import ModelSettings
 from opd.train.objective import Divergence, Objective
-from opd.train.order import PromptOrder
-from opd.train.origins import Origins, check_same, origins_of
-from opd.train.pairing import speaker_of
-from opd.train.ranks.ranks import ALONE, Ranks
-from opd.train.ranks.sharded import ShardedMasters
-from opd.train.ranks.sharing import Sharing, check_sharing, shared
+from opd.train.ranks.sharing import Sharing, check_sharing
 from opd.train.retention import SaveSettings
-from opd.train.reward import Reward, RewardSettings
-from opd.train.scoring import Scoring, scorer_of
+from opd.train.reward import RewardSettings
 from opd.train.sink import SinkSettings
 from opd.train.teachers import (
     NAMES,
     TeacherName,
     TeacherSettings,
-    as_seen,
-    check_pair,
     check_taught,
     check_teacher,
-    load_teacher,
-    role,
-    seen_by_teachers,
 )
-from opd.train.update import OptimizerSettings, Updater
+from opd.train.update import OptimizerSettings
 
 
 class RolloutSettings(Settings):
@@ -269,179 +245,3 @@ class Recipe(Settings):
     def order_seed(self) -> int | None:
         """The seed of the order of rows; None for that of the file."""
         return self.seed if self.data.shuffle else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What a run is made of."""
-
-    student: LanguageModel
-    prompts: list[Prompt]
-    order: PromptOrder
-    sampler: Sampler
-    sampled: LanguageModel  # what the sampler reads: the student, or its layers' shares where it is sent them
-    sampled_by: str  # which sampler it is; with the reason where it is not the engine
-    scorer: Scorer
-    reward: Reward | None
-    updater: Updater
-    budget: Budget  # its clock runs from the beginning of the process, so that all of the start is paid for
-    device: str
-    data_sha256: str
-    origins: Origins
-    repetition: Repetition
-    left_out: LeftOut
-    teachers: Mapping[TeacherName, LanguageModel]
-    ranks: Ranks = ALONE
-    shares: ShardedMasters | None = None  # null: each rank has all of the master weights
-
-
-def build(
-    recipe: Recipe, *, began_with: Origins | None = None, began: float | None = None, ranks: Ranks = ALONE
-) -> Parts:
-    """The parts of the run, of this rank; the only place that turns names into objects.
-
-    `began_with` are the models that a run to go on with was made from; `began` is when its process was started, by
-    `time.monotonic`; None: now. Raises `AskedWrongly` for a model, teacher or data file that can't be used, or for
-    models that are not those.
-    """
-    if fault := unshared(recipe.machine.tensor_parallel, ranks=ranks.count):
-        raise AskedWrongly(fault)
-    budget = Budget(recipe.budget, began=began)
-    torch.set_num_threads(recipe.machine.threads)
-    device = choose_device(recipe.machine.device)
-    asked = recipe.all_teachers
-    student, teachers, origins = _models(recipe, device, began_with)
-    if recipe.lora is not None:
-        attach(student.module, recipe.lora, seed=recipe.seed)
-    student, learner, shares = shared(
-        student,
-        recipe.machine.shard,
-        ranks,
-        shape=lambda one: _shape_layers(recipe, one, teachers),
-        apart=recipe.machine.engine == "vllm",
-    )
-    rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None, teachers=asked)
-    repetition = check_repeats(recipe.data, rows.prompts)
-    prompts = seen_by_teachers(
-        rows.prompts,
-        asked,
-        data_prompt=recipe.data.prompt,
-        student=student.tokenizer,
-        tokenizers={name: one.tokenizer for name, one in teachers.items()},
-    )
-    check_fits(student, prompts, limit_tokens=recipe.rollouts.limit_tokens)
-    for name, teacher in teachers.items():
-        check_fits(teacher, as_seen(prompts, name), limit_tokens=recipe.rollouts.limit_tokens)
-    sampled = learner if recipe.machine.engine == "vllm" else student  # sent tensor by tensor, from shares as well
-    chosen = sampler_of(recipe, sampled, prompts, ranks=ranks)
-    return Parts(
-        student=student,
-        prompts=prompts,
-        order=PromptOrder(rows=len(prompts), seed=recipe.order_seed),
-        sampler=chosen.sampler,
-        sampled=sampled,
-        sampled_by=chosen.said,
-        scorer=scorer_of(asked, teachers, prompts, _scoring(recipe, device), ranks),
-        reward=None if recipe.reward is None else Reward(recipe.reward, student),
-        updater=_updater(recipe, learner, teachers, ranks, shares, sampler_differs=chosen.differs),
-        budget=budget,
-        device=device,
-        data_sha256=sha256(locate(recipe.data.path)),
-        origins=origins,
-        repetition=repetition,
-        left_out=rows.left_out,
-        teachers=teachers,
-        ranks=ranks,
-        shares=shares,
-    )
-
-
-def _models(
-    recipe: Recipe, device: str, began_with: Origins | None
-) -> tuple[LanguageModel, dict[TeacherName, LanguageModel], Origins]:
-    """Student and teachers, which fit each other, and the digests of their files."""
-    asked = recipe.all_teachers
-    student_at = find_model(recipe.student.model, recipe.student.revision)
-    teachers_at = {
-        name: find_model(one.model, one.revision, weights=one.reads_weights) for name, one in asked.items()
-    }
-    origins = origins_of(student_at, teachers_at)
-    if began_with is not None:
-        named = {"student": recipe.student.model, **{role(name): one.model for name, one in asked.items()}}
-        check_same(began_with, origins, places=named)
-    student = load(recipe.student, student_at, device)
-    teachers = {name: load_teacher(one, teachers_at[name], device=device) for name, one in asked.items()}
-    for name, teacher in teachers.items():
-        check_pair(name, speaker_of(student), speaker_of(teacher))
-    return student, teachers, origins
-
-
-def sampler_of(recipe: Recipe, student: LanguageModel, prompts: Sequence[Prompt], *, ranks: Ranks = ALONE) -> Chosen:
-    """What draws the rollouts of these prompts from the student, as the recipe asks for it."""
-    return choose_sampler(
-        student,
-        recipe.rollouts.sampling,
-        engine=recipe.machine.engine,
-        largest_batch=recipe.rollouts.largest_batch,
-        drafts=recipe.machine.drafts,
-        prompt_tokens=_longest(prompts),
-        sleeps=recipe.machine.vllm_sleeps,
-        team=Team(ranks, size=recipe.machine.tensor_parallel),
-    )
-
-
-def _scoring(recipe: Recipe, device: str) -> Scoring:
-    return Scoring(
-        temperature=recipe.rollouts.temperature,
-        limit_tokens=recipe.rollouts.limit_tokens,
-        largest_tokens=recipe.machine.micro_batch_tokens,
-        chunk_tokens=recipe.machine.head_chunk_tokens,
-        alternatives=recipe.save.alternatives,
-        sleeps=recipe.machine.vllm_sleeps,
-        tensor_parallel=recipe.machine.tensor_parallel,
-        device=device,
-    )
-
-
-def _longest(prompts: Sequence[Prompt]) -> int:
-    return max((len(prompt.token_ids) for prompt in prompts), default=1)
-
-
-def _updater(
-    recipe: Recipe,
-    student: LanguageModel,
-    teachers: Mapping[TeacherName, LanguageModel],
-    ranks: Ranks,
-    shares: ShardedMasters | None,
-    *,
-    sampler_differs: bool,
-) -> Updater:
-    return Updater(
-        student,
-        recipe.objective,
-        recipe.optimizer,
-        teachers=teachers,
-        temperature=recipe.rollouts.temperature,
-        largest_tokens=recipe.machine.micro_batch_tokens,
-        chunk_tokens=recipe.machine.head_chunk_tokens,
-        sampler_differs=sampler_differs,
-        ranks=ranks,
-        masters=shares,
-    )
-
-
-def _shape_layers(
-    recipe: Recipe, student: LanguageModel, teachers: Mapping[TeacherName, LanguageModel]
-) -> LanguageModel:
-    """The student, whose layers and the teachers' are run as the recipe says."""
-    machine, limit_tokens = recipe.machine, recipe.rollouts.limit_tokens
-    if machine.compile:
-        for teacher in teachers.values():
-            compile_layers(teacher.module)
-    if machine.exact:
-        student = exact_model(student, persistent=OURS[machine.engine], limit_tokens=limit_tokens)
-    elif machine.compile:
-        compile_layers(student.module)
-    if machine.recompute_layers:
-        recompute_layers(student.module)
-    return student

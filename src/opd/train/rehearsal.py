@@ -31,9 +31,10 @@ from opd.train.alarms import edges
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Phases, Progress
 from opd.train.loop import collected, rollout_seeds, share_of
+from opd.train.parts import Parts, build, sampler_of
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sameness import check_same_inputs
-from opd.train.recipe import Parts, Recipe, build, sampler_of
+from opd.train.recipe import Recipe
 from opd.train.relief import relief
 from opd.train.shares import save_shares
 from opd.train.shares import whole as whole_for

@@ -1,7 +1,7 @@
 """A run that was stopped, killed or broken → where it goes on, and the folder as it was there.
 
 DIR/recipe.json                         compared with the recipe at hand; a difference is refused
-DIR/began.json                          so is another training file, and so are other models, when `recipe.build`
+DIR/began.json                          so is another training file, and so are other models, when `parts.build`
                                         comes to them
 DIR/state/step-000040/                  the newest whole one is where it goes on; with none, at the beginning
 DIR/metrics.jsonl, rollouts/            cut back to that step
@@ -25,8 +25,9 @@ from opd.records.settings import read, validated
 from opd.train.checkpoint import Checkpoints
 from opd.train.data import check_data
 from opd.train.origins import Beginning, Origins
+from opd.train.parts import Parts
 from opd.train.ranks.handing import handed
-from opd.train.recipe import Parts, Recipe
+from opd.train.recipe import Recipe
 from opd.train.shares import read_shares
 from opd.train.state import States, TrainerState, read_state, read_tensors
 

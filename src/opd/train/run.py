@@ -30,9 +30,10 @@ from opd.train.followers import Followers
 from opd.train.lacks import lacks
 from opd.train.loop import train
 from opd.train.origins import Beginning
+from opd.train.parts import Parts, build
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sameness import check_enough, check_same_inputs
-from opd.train.recipe import Parts, Recipe, build
+from opd.train.recipe import Recipe
 from opd.train.rehearsal import Rehearsal, existing_parent, rehearse
 from opd.train.relief import relief
 from opd.train.resume import BEGAN, Start, go_back, put_back

@@ -50,7 +50,7 @@ class Survey:
 
 
 def survey_of(recipe: Recipe) -> Survey:
-    """What there is of models and data; nothing is fetched. What `recipe.build` would refuse is among the faults."""
+    """What there is of models and data; nothing is fetched. What `parts.build` would refuse is among the faults."""
     found = Survey(student=look(recipe.student), teachers=look_at_teachers(recipe))
     with found.noting("student"):
         _survey_student(recipe, found)
