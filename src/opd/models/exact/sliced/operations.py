@@ -14,7 +14,7 @@ import torch
 from opd.models.engine.persistent.build import library
 from opd.models.exact.order import Tiles
 
-TILE_QUERIES = 16  # as in cuda/forward.cu
+TILE_QUERIES = 128  # as in cuda/forward.cu
 
 
 def norm(x_NH: torch.Tensor, weight_H: torch.Tensor, epsilon: float) -> torch.Tensor:
@@ -22,7 +22,7 @@ def norm(x_NH: torch.Tensor, weight_H: torch.Tensor, epsilon: float) -> torch.Te
     x_NH = x_NH.contiguous()
     out_NH = torch.empty_like(x_NH)
     if len(x_NH):
-        _call("opd_norm", x_NH, weight_H, out_NH, len(x_NH), ctypes.c_float(epsilon))
+        call("opd_norm", x_NH, weight_H, out_NH, len(x_NH), ctypes.c_float(epsilon))
     return out_NH
 
 
@@ -39,7 +39,7 @@ def turn(
     x_NCD = x_NCD.contiguous()
     out_NCD = torch.empty_like(x_NCD)
     if len(x_NCD):
-        _call("opd_rotate", x_NCD, out_NCD, cos_LD, sin_LD, position_N.contiguous(), *x_NCD.shape[:2])
+        call("opd_rotate", x_NCD, out_NCD, cos_LD, sin_LD, position_N.contiguous(), *x_NCD.shape[:2])
     return out_NCD
 
 
@@ -48,7 +48,7 @@ def gate(gate_NI: torch.Tensor, up_NI: torch.Tensor) -> torch.Tensor:
     out_NI = torch.empty(gate_NI.shape, dtype=gate_NI.dtype, device=gate_NI.device)
     if len(gate_NI):
         strides = (ctypes.c_longlong(one.stride(0)) for one in (gate_NI, up_NI))
-        _call("opd_gate", gate_NI, up_NI, out_NI, *strides, *gate_NI.shape)
+        call("opd_gate", gate_NI, up_NI, out_NI, *strides, *gate_NI.shape)
     return out_NI
 
 
@@ -60,7 +60,7 @@ def token_logp(
     if len(logits_CR):
         numbers = (len(logits_CR), vocabulary, ctypes.c_float(1.0 / temperature))
         row = ctypes.c_longlong(logits_CR.stride(0))
-        _call("opd_logp", logits_CR, row, ids_C.contiguous(), logp_C, normaliser_C, *numbers)
+        call("opd_logp", logits_CR, row, ids_C.contiguous(), logp_C, normaliser_C, *numbers)
     return logp_C, normaliser_C
 
 
@@ -91,7 +91,7 @@ def attend(
     given = _Attend(**{name: tensor.data_ptr() for name, tensor in there.items()})
     if table_SM is not None:
         given.table, given.table_width = table_SM.data_ptr(), table_SM.stride(0)
-    _call("opd_attend", ctypes.byref(given), len(tiles.tile_sequence))
+    call("opd_attend", ctypes.byref(given), len(tiles.tile_sequence))
     return out_NQD
 
 
@@ -104,7 +104,8 @@ class _Attend(ctypes.Structure):
     ]
 
 
-def _call(name: str, *given: Any) -> None:
+def call(name: str, *given: Any) -> None:
+    """A function of the library is on its way, on the current stream."""
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
     passed = [ctypes.c_void_p(one.data_ptr()) if isinstance(one, torch.Tensor) else one for one in given]
     if code := getattr(library(), name)(*passed, stream):

@@ -1,4 +1,4 @@
-"""x W^T with the sums of the persistent kernel, for any number of rows.
+"""x W^T with the sums of the persistent kernel, for any number of rows, by `sliced.cuh`.
 
 Shapes: M rows, N outputs, K columns.
 
@@ -13,11 +13,10 @@ which tests/models/test_exact.py holds against it.
 """
 
 import torch
-import triton
 
-from opd.models.exact.sliced.product_kernels import hidden_kernel, inner_kernel
+from opd.models.exact.sliced.operations import call
 
-HIDDEN, INNER = 1_536, 8_960
+COLUMNS = (1_536, 8_960)
 
 
 def product(
@@ -32,21 +31,12 @@ def product(
     to the rounded one.
     """
     (rows, columns), outputs = x_MK.shape, len(weight_NK)
-    if columns not in {HIDDEN, INNER}:
-        raise ValueError(f"an exact product has {HIDDEN:,} or {INNER:,} columns, not {columns:,}")
+    if columns not in COLUMNS:
+        raise ValueError(
+            f"a sliced product has {' or '.join(f'{one:,}' for one in COLUMNS)} columns, not {columns:,}"
+        )
     x_MK = x_MK.contiguous()
     out_MN = torch.empty(rows, outputs, dtype=torch.float32 if wide else torch.bfloat16, device=x_MK.device)
-    if not rows:
-        return out_MN
-    kernel, tall, broad = (hidden_kernel, 128, 128) if columns == HIDDEN else (inner_kernel, 128, 64)
-    tall = tall if rows > 64 else 64
-    grid = (triton.cdiv(rows, tall) * triton.cdiv(outputs, broad),)
-    kernel[grid](
-        *(x_MK, weight_NK, weight_NK if bias_N is None else bias_N, out_MN, rows, outputs),
-        BIASED=bias_N is not None,
-        BM=tall,
-        BN=broad,
-        num_warps=8,
-        num_stages=2,
-    )
+    if rows:
+        call("opd_product", x_MK, weight_NK, bias_N, out_MN, rows, outputs, columns, int(wide))
     return out_MN if added_MN is None else added_MN + out_MN

@@ -1,6 +1,9 @@
 // The forward pass over whole sequences, with the arithmetic and the order of sums of the decode steps: what the trainer
-// and the scorer compute for a token is, to the last bit, what the sampler computed. Products are in products.py.
+// computes for a token is, to the last bit, what the sampler computed. For the one shape that exact mode has this order for.
+#include "shape.cuh"
+#if OPD_HIDDEN == 1536 && OPD_INNER == 8960 && OPD_HEADS == 12 && OPD_KEY_HEADS == 2
 #include "arithmetic.cuh"
+#include "sliced.cuh"
 
 // ---- norm: 8 warps go through 8 rows as the compute warps of a decode step do
 __global__ void __launch_bounds__(COMPUTE_THREADS) norm_rows(const bf16 *x, const bf16 *weight, bf16 *out, int rows, float epsilon) {
@@ -47,7 +50,7 @@ __global__ void gate_rows(const bf16 *gate, const bf16 *up, bf16 *out, size_t ga
     out[i] = __float2bfloat16(gated(__bfloat162float(gate[row * gate_row + column]), __bfloat162float(up[row * up_row + column])));
 }
 
-// ---- attention: 16 queries of one sequence and the 6 heads of one key head a block; a warp has 16 keys of each page
+// ---- attention: 128 queries of one sequence and one head a block, 16 a warp, which goes through all keys of each page
 struct Attend {
     const bf16 *query, *keys, *values;  // [rows][HEADS x HEAD]; [rows][KEY_HEADS x HEAD], or pages in rows of keys
     bf16 *out;
@@ -56,191 +59,185 @@ struct Attend {
     const int *table;                                          // of each sequence its pages; null: keys lie in rows
     int table_width;
 };
-constexpr int TILE_QUERIES = 16, QUERY_PITCH = HEAD + 8, SUM_PITCH = HEAD + 8;
+constexpr int TILE_QUERIES = 16 * COMPUTE, CHUNKS = HEAD / 8, STEPS = HEAD / 16, BLOCKS = PAGE / 16;  // a chunk has 16 bytes
 struct AttendShared {
-    bf16 query[GROUP][TILE_QUERIES][QUERY_PITCH];
-    float sum[COMPUTE][TILE_QUERIES][SUM_PITCH];
-    float top[COMPUTE][GROUP][TILE_QUERIES], mass[COMPUTE][GROUP][TILE_QUERIES];
-    float highest[GROUP][TILE_QUERIES], merged[GROUP][TILE_QUERIES], weight[GROUP][TILE_QUERIES];
+    bf16 keys[2][PAGE][HEAD], values[2][PAGE][HEAD];  // of this page and of the next; chunks of a row are swizzled
 };
-struct Keys {  // of one page, one key head, one warp
-    const bf16 *keys, *values;
-    size_t pitch;
-    int count;  // of the 16 that exist
-};
-INLINE Keys keys_of(const Attend &A, int sequence, int page, int head, int warp, int tokens) {
-    Keys k;
-    const int first = page * PAGE + warp * 16;
-    k.count = min(16, max(0, tokens - first));
-    if (A.table) {
-        const size_t at = (((size_t)A.table[sequence * A.table_width + page] * KEY_HEADS + head) * PAGE + warp * 16) * HEAD;
-        k.pitch = HEAD;
-        k.keys = A.keys + at;
-        k.values = A.values + at;
-    } else {
-        const size_t at = ((size_t)(A.key_row[sequence] + first) * KEY_HEADS + head) * HEAD;
-        k.pitch = KEY_HEADS * HEAD;
-        k.keys = A.keys + at;
-        k.values = A.values + at;
-    }
-    return k;
+INLINE uint32_t chunk_at(uint32_t base, int row, int chunk) { return base + (row * CHUNKS + (chunk ^ (row & 7))) * 16; }
+INLINE void copy_chunk(uint32_t to, const void *from, bool there) {  // zeros where nothing is
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
-INLINE void load_keys(const Keys &k, uint32_t (*b)[8][2], int g, int t) {  // [8 keys][16 dimensions]
+INLINE void copies_end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> INLINE void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
+INLINE void load_matrices(uint32_t *r, uint32_t at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+INLINE void load_matrices_turned(uint32_t *r, uint32_t at) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+INLINE void copy_page(const Attend &A, uint32_t to, const bf16 *from, int sequence, int page, int head, int tokens) {
+    size_t at, pitch;
+    if (A.table) {
+        at = ((size_t)A.table[sequence * A.table_width + page] * KEY_HEADS + head) * PAGE * HEAD;
+        pitch = HEAD;
+    } else {
+        at = ((size_t)(A.key_row[sequence] + page * PAGE) * KEY_HEADS + head) * HEAD;
+        pitch = KEY_HEADS * HEAD;
+    }
+#pragma unroll
+    for (int i = 0; i < PAGE * CHUNKS / COMPUTE_THREADS; i++) {
+        const int number = i * COMPUTE_THREADS + threadIdx.x, row = number / CHUNKS, chunk = number % CHUNKS;
+        const bool there = page * PAGE + row < tokens;
+        copy_chunk(chunk_at(to, row, chunk), from + at + (there ? row * pitch + chunk * 8 : 0), there);
+    }
+}
+// Scores of a warp's 16 queries with the 16 keys of a block: v[0 … 3] of query g, v[4 … 7] of query g + 8
+INLINE void scores_of(const uint32_t (*a)[4], uint32_t keys, int block, float *v, int first, const int *position, int lane) {
+    const int t = lane & 3;
+    float c[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
 #pragma unroll
     for (int j = 0; j < 2; j++)
 #pragma unroll
-        for (int step = 0; step < 8; step++) {
-            const bool there = j * 8 + g < k.count;
-            const bf16 *from = k.keys + (size_t)(j * 8 + g) * k.pitch + step * 16 + t * 2;
-            b[j][step][0] = there ? __ldg((const uint32_t *)from) : 0;
-            b[j][step][1] = there ? __ldg((const uint32_t *)(from + 8)) : 0;
+        for (int step = 0; step < STEPS; step += 2) {
+            uint32_t b[4];
+            load_matrices(b, chunk_at(keys, block * 16 + j * 8 + (lane & 7), step * 2 + (lane >> 3)));
+            mma(c[j], a[step][0], a[step][1], a[step][2], a[step][3], b[0], b[1]);
+            mma(c[j], a[step + 1][0], a[step + 1][1], a[step + 1][2], a[step + 1][3], b[2], b[3]);
         }
-}
-INLINE void load_values(const Keys &k, uint32_t (*b)[2], int g, int t) {  // [8 dimensions]: two pairs of keys
-    const uint16_t *values = (const uint16_t *)k.values;
-    const auto one = [&](int key, int d) -> uint32_t { return key < k.count ? __ldg(values + (size_t)key * k.pitch + d) : 0; };
 #pragma unroll
-    for (int i = 0; i < 16; i++)
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            const int key = half * 8 + t * 2, d = i * 8 + g;
-            b[i][half] = one(key, d) | one(key + 1, d) << 16;
-        }
-}
-INLINE void scores_of(const AttendShared &s, int head, const uint32_t (*b)[8][2], float *v, int first, const int *position, int g, int t) {
-    float c[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-#pragma unroll
-    for (int step = 0; step < 8; step++) {
-        const bf16 *q = &s.query[head][g][step * 16 + t * 2], *q8 = &s.query[head][g + 8][step * 16 + t * 2];
-        const uint32_t a0 = *(const uint32_t *)q, a1 = *(const uint32_t *)q8, a2 = *(const uint32_t *)(q + 8), a3 = *(const uint32_t *)(q8 + 8);
-#pragma unroll
-        for (int j = 0; j < 2; j++) mma(c[j], a0, a1, a2, a3, b[j][step][0], b[j][step][1]);
-    }
-#pragma unroll
-    for (int half = 0; half < 2; half++)  // of the queries: g and g + 8
+    for (int half = 0; half < 2; half++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const int key = first + (i >> 1) * 8 + 2 * t + (i & 1);
+            const int key = first + block * 16 + (i >> 1) * 8 + 2 * t + (i & 1);
             v[half * 4 + i] = key <= position[half] ? score_of(c[i >> 1][half * 2 + (i & 1)]) : LOWEST;
         }
 }
-INLINE float lanes_top(const float *v) {
-    float top = fmaxf(fmaxf(v[0], v[1]), fmaxf(v[2], v[3]));
+INLINE float highest_of(const float *v, float top) { return fmaxf(top, fmaxf(fmaxf(v[0], v[1]), fmaxf(v[2], v[3]))); }
+INLINE float lanes_top(float top) {
     top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
     return fmaxf(top, __shfl_xor_sync(~0u, top, 2));
 }
-__global__ void __launch_bounds__(COMPUTE_THREADS) attend_rows(const __grid_constant__ Attend A) {
-    extern __shared__ __align__(16) uint8_t raw[];
+__global__ void __launch_bounds__(COMPUTE_THREADS, 1) attend_rows(const __grid_constant__ Attend A) {
+    extern __shared__ __align__(128) uint8_t raw[];
     AttendShared &s = *(AttendShared *)raw;
-    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, head = blockIdx.y;
-    const int sequence = A.tile_sequence[blockIdx.x], first = A.tile_first[blockIdx.x];
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, head = blockIdx.x, key_head = head / GROUP;
+    const int tile = gridDim.y - 1 - blockIdx.y;  // of a sequence, the last tiles have most to do
+    const int sequence = A.tile_sequence[tile], first = A.tile_first[tile];
     const int count = min(TILE_QUERIES, A.queries[sequence] - first), at = A.first_position[sequence] + first, tokens = at + count;
     const size_t row = A.query_row[sequence] + first;
-    for (int i = threadIdx.x; i < GROUP * TILE_QUERIES * HEAD / 8; i += COMPUTE_THREADS) {
-        const int of_group = i / (TILE_QUERIES * HEAD / 8), query = i / (HEAD / 8) % TILE_QUERIES, d = i % (HEAD / 8) * 8;
-        uint4 v = make_uint4(0, 0, 0, 0);
-        if (query < count) v = *(const uint4 *)(A.query + (row + query) * (HEADS * HEAD) + (head * GROUP + of_group) * HEAD + d);
-        *(uint4 *)&s.query[of_group][query][d] = v;
-    }
-    __syncthreads();
-    const int position[2] = {min(at + g, tokens - 1), min(at + g + 8, tokens - 1)}, pages = (tokens - 1) / PAGE + 1;
-    float v[GROUP][8], top[GROUP][2];
-    uint32_t b[2][8][2];
+    const uint32_t keys[2] = {shared_address(s.keys[0]), shared_address(s.keys[1])}, values[2] = {shared_address(s.values[0]), shared_address(s.values[1])};
+    const int own[2] = {warp * 16 + g, warp * 16 + g + 8}, pages = (tokens - 1) / PAGE + 1;
+    const int position[2] = {at + min(own[0], count - 1), at + min(own[1], count - 1)}, last = at + min(warp * 16 + 15, count - 1);
+    const bool at_work = warp * 16 < count;
+    // blocks of 16 keys that any query of the warp sees: those behind add nothing but zeros
+    const auto blocks_of = [&](int page) { return at_work ? max(0, min(BLOCKS, (last - page * PAGE) / 16 + 1)) : 0; };
+    uint32_t a[STEPS][4];
 #pragma unroll
-    for (int h = 0; h < GROUP; h++) top[h][0] = top[h][1] = LOWEST;
+    for (int step = 0; step < STEPS; step++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const bf16 *from = A.query + (row + own[i & 1]) * ATTENDED + head * HEAD + step * 16 + (i >> 1) * 8 + t * 2;
+            a[step][i] = own[i & 1] < count ? *(const uint32_t *)from : 0;
+        }
+    float highest[2] = {LOWEST, LOWEST};
+    copy_page(A, keys[0], A.keys, sequence, 0, key_head, tokens);
+    copies_end_group();
     for (int page = 0; page < pages; page++) {  // the row's maximum first: pages are weighed by it
-        load_keys(keys_of(A, sequence, page, head, warp, tokens), b, g, t);
-#pragma unroll
-        for (int h = 0; h < GROUP; h++) {
-            scores_of(s, h, b, v[0], page * PAGE + warp * 16, position, g, t);
-            top[h][0] = fmaxf(top[h][0], lanes_top(v[0]));
-            top[h][1] = fmaxf(top[h][1], lanes_top(v[0] + 4));
+        if (page + 1 < pages) copy_page(A, keys[(page + 1) & 1], A.keys, sequence, page + 1, key_head, tokens);
+        copies_end_group();
+        copies_wait<1>();
+        __syncthreads();
+        const int blocks = blocks_of(page);
+#pragma unroll 2
+        for (int block = 0; block < blocks; block++) {
+            float v[8];
+            scores_of(a, keys[page & 1], block, v, page * PAGE, position, lane);
+            highest[0] = highest_of(v, highest[0]);
+            highest[1] = highest_of(v + 4, highest[1]);
         }
+        __syncthreads();
     }
-    if (t == 0)
+    highest[0] = lanes_top(highest[0]);
+    highest[1] = lanes_top(highest[1]);
+    float out[2 * STEPS][4], merged[2] = {0.f, 0.f};  // of the queries g and g + 8, pairs of dimensions 8 apart
 #pragma unroll
-        for (int h = 0; h < GROUP; h++) { s.top[warp][h][g] = top[h][0]; s.top[warp][h][g + 8] = top[h][1]; }
-    __syncthreads();
-    if (threadIdx.x < GROUP * TILE_QUERIES) {
-        const int h = threadIdx.x / TILE_QUERIES, query = threadIdx.x % TILE_QUERIES;
-        float highest = LOWEST;
-        for (int w = 0; w < COMPUTE; w++) highest = fmaxf(highest, s.top[w][h][query]);
-        s.highest[h][query] = highest;
-        s.merged[h][query] = 0.f;
-    }
-    __syncthreads();
-    float out[GROUP][8];  // of one query, 8 dimensions 16 apart
+    for (int i = 0; i < 2 * STEPS; i++)
 #pragma unroll
-    for (int h = 0; h < GROUP; h++)
-#pragma unroll
-        for (int i = 0; i < 8; i++) out[h][i] = 0.f;
-    const int own_query = threadIdx.x / 16, own_d = threadIdx.x % 16;
-    uint32_t w[16][2];
+        for (int j = 0; j < 4; j++) out[i][j] = 0.f;
+    copy_page(A, keys[0], A.keys, sequence, 0, key_head, tokens);
+    copy_page(A, values[0], A.values, sequence, 0, key_head, tokens);
+    copies_end_group();
     for (int page = 0; page < pages; page++) {
-        const Keys keys = keys_of(A, sequence, page, head, warp, tokens);
-        load_keys(keys, b, g, t);
-#pragma unroll
-        for (int h = 0; h < GROUP; h++) {
-            scores_of(s, h, b, v[h], page * PAGE + warp * 16, position, g, t);
-            const float a = lanes_top(v[h]), c = lanes_top(v[h] + 4);
-            if (t == 0) { s.top[warp][h][g] = a; s.top[warp][h][g + 8] = c; }
+        if (page + 1 < pages) {
+            copy_page(A, keys[(page + 1) & 1], A.keys, sequence, page + 1, key_head, tokens);
+            copy_page(A, values[(page + 1) & 1], A.values, sequence, page + 1, key_head, tokens);
         }
-        load_values(keys, w, g, t);
+        copies_end_group();
+        copies_wait<1>();
         __syncthreads();
+        const int blocks = blocks_of(page);
+        if (blocks) {
+            float v[BLOCKS][8], top[2] = {LOWEST, LOWEST}, mass[2] = {0.f, 0.f};
 #pragma unroll
-        for (int h = 0; h < GROUP; h++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int query = g + 8 * half;
-                float page_top = LOWEST, *share = v[h] + half * 4;
-#pragma unroll
-                for (int i = 0; i < COMPUTE; i++) page_top = fmaxf(page_top, s.top[i][h][query]);
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const int key = page * PAGE + warp * 16 + (i >> 1) * 8 + 2 * t + (i & 1);
-                    share[i] = key <= position[half] ? share_of(share[i], page_top) : 0.f;
+            for (int block = 0; block < BLOCKS; block++)
+                if (block < blocks) {
+                    scores_of(a, keys[page & 1], block, v[block], page * PAGE, position, lane);
+                    top[0] = highest_of(v[block], top[0]);
+                    top[1] = highest_of(v[block] + 4, top[1]);
                 }
-                const float mass = lanes_mass(share);
-                if (t == 0) s.mass[warp][h][query] = mass;
-                if (t == 0 && warp == 0) s.weight[h][query] = share_of(page_top, s.highest[h][query]);
+            top[0] = lanes_top(top[0]);
+            top[1] = lanes_top(top[1]);
+            uint32_t p[BLOCKS][4];
+#pragma unroll
+            for (int block = 0; block < BLOCKS; block++)
+                if (block < blocks) {
+#pragma unroll
+                    for (int half = 0; half < 2; half++) {
+                        float *share = v[block] + half * 4;
+#pragma unroll
+                        for (int i = 0; i < 4; i++) {
+                            const int key = page * PAGE + block * 16 + (i >> 1) * 8 + 2 * t + (i & 1);
+                            share[i] = key <= position[half] ? share_of(share[i], top[half]) : 0.f;
+                        }
+                        mass[half] = __fadd_rn(mass[half], lanes_mass(share));
+                        p[block][half] = pair(share[0], share[1]);
+                        p[block][2 + half] = pair(share[2], share[3]);
+                    }
+                }
+            const float weight[2] = {share_of(top[0], highest[0]), share_of(top[1], highest[1])};
+            merged[0] = merge_mass(merged[0], weight[0], mass[0]);
+            merged[1] = merge_mass(merged[1], weight[1], mass[1]);
+#pragma unroll
+            for (int i = 0; i < STEPS; i++) {
+                float part[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+#pragma unroll
+                for (int block = 0; block < BLOCKS; block++)
+                    if (block < blocks) {
+                        uint32_t b[4];
+                        load_matrices_turned(b, chunk_at(values[page & 1], block * 16 + (lane & 15), i * 2 + (lane >> 4)));
+#pragma unroll
+                        for (int j = 0; j < 2; j++) {
+                            float c[4] = {0, 0, 0, 0};
+                            mma(c, p[block][0], p[block][1], p[block][2], p[block][3], b[j * 2], b[j * 2 + 1]);
+#pragma unroll
+                            for (int k = 0; k < 4; k++) part[j][k] = __fadd_rn(part[j][k], c[k]);
+                        }
+                    }
+#pragma unroll
+                for (int j = 0; j < 2; j++)
+#pragma unroll
+                    for (int k = 0; k < 4; k++) out[2 * i + j][k] = merge_sum(out[2 * i + j][k], weight[k >> 1], part[j][k]);
             }
+        }
         __syncthreads();
-        if (threadIdx.x < GROUP * TILE_QUERIES) {
-            const int h = threadIdx.x / TILE_QUERIES, query = threadIdx.x % TILE_QUERIES;
-            float mass = 0.f;
-#pragma unroll
-            for (int i = 0; i < COMPUTE; i++) mass += s.mass[i][h][query];
-            s.merged[h][query] = merge_mass(s.merged[h][query], s.weight[h][query], mass);
-        }
-#pragma unroll
-        for (int h = 0; h < GROUP; h++) {
-            const uint32_t a0 = pair(v[h][0], v[h][1]), a1 = pair(v[h][4], v[h][5]), a2 = pair(v[h][2], v[h][3]), a3 = pair(v[h][6], v[h][7]);
-#pragma unroll
-            for (int i = 0; i < 16; i++) {
-                float c[4] = {0, 0, 0, 0};
-                mma(c, a0, a1, a2, a3, w[i][0], w[i][1]);
-                *(float2 *)&s.sum[warp][g][i * 8 + 2 * t] = make_float2(c[0], c[1]);
-                *(float2 *)&s.sum[warp][g + 8][i * 8 + 2 * t] = make_float2(c[2], c[3]);
-            }
-            __syncthreads();
-            const float weight = s.weight[h][own_query];
-#pragma unroll
-            for (int i = 0; i < 8; i++) {
-                float part = 0.f;
-#pragma unroll
-                for (int j = 0; j < COMPUTE; j++) part += s.sum[j][own_query][own_d + 16 * i];
-                out[h][i] = merge_sum(out[h][i], weight, part);
-            }
-            __syncthreads();
-        }
     }
-    if (own_query >= count) return;
 #pragma unroll
-    for (int h = 0; h < GROUP; h++) {
-        const float mass = s.merged[h][own_query];
-        bf16 *to = A.out + (row + own_query) * (HEADS * HEAD) + (head * GROUP + h) * HEAD + own_d;
+    for (int half = 0; half < 2; half++) {
+        if (own[half] >= count) continue;
+        bf16 *to = A.out + (row + own[half]) * ATTENDED + head * HEAD + 2 * t;
 #pragma unroll
-        for (int i = 0; i < 8; i++) to[16 * i] = __float2bfloat16(__fdiv_rn(out[h][i], mass));
+        for (int i = 0; i < 2 * STEPS; i++)
+            *(uint32_t *)(to + i * 8) = pair(__fdiv_rn(out[i][half * 2], merged[half]), __fdiv_rn(out[i][half * 2 + 1], merged[half]));
     }
 }
 
@@ -277,6 +274,10 @@ __global__ void __launch_bounds__(LOGP_THREADS) logp_rows(const float *logits, s
 }
 
 extern "C" {
+int opd_product(const void *x, const void *weight, const void *bias, void *out, int rows, int outputs, int columns, int wide, cudaStream_t stream) {
+    if (columns == 1536) return (wide ? sliced::start<1536, float> : sliced::start<1536, bf16>)(x, weight, bias, out, rows, outputs, stream);
+    return (wide ? sliced::start<8960, float> : sliced::start<8960, bf16>)(x, weight, bias, out, rows, outputs, stream);
+}
 int opd_norm(const void *x, const void *weight, void *out, int rows, float epsilon, cudaStream_t stream) {
     norm_rows<<<(rows + ROWS - 1) / ROWS, COMPUTE_THREADS, 0, stream>>>((const bf16 *)x, (const bf16 *)weight, (bf16 *)out, rows, epsilon);
     return cudaGetLastError();
@@ -294,7 +295,7 @@ int opd_gate(const void *gate, const void *up, void *out, long long gate_row, lo
 int opd_attend(const Attend *A, int tiles, cudaStream_t stream) {
     cudaError_t error = cudaFuncSetAttribute(attend_rows, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(AttendShared));
     if (error) return error;
-    attend_rows<<<dim3(tiles, KEY_HEADS), COMPUTE_THREADS, sizeof(AttendShared), stream>>>(*A);
+    attend_rows<<<dim3(HEADS, tiles), COMPUTE_THREADS, sizeof(AttendShared), stream>>>(*A);
     return cudaGetLastError();
 }
 int opd_logp(const void *logits, long long row_floats, const void *ids, void *logp, void *normaliser, int rows, int vocabulary, float coldness, cudaStream_t stream) {
@@ -302,3 +303,4 @@ int opd_logp(const void *logits, long long row_floats, const void *ids, void *lo
     return cudaGetLastError();
 }
 }
+#endif
