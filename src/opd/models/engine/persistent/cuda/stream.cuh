@@ -1,9 +1,9 @@
 // What one CTA reads of memory, in order: its weights of every phase of every layer, its pages, its part of the head.
 //
-// One lane of one warp walks through all steps and copies stages of 16 KB into the ring. It never looks at what the
-// compute warps wait for, so memory stays busy meanwhile; but a step's pages are read when the step before is in them. At most `in_flight` half stages are under way: more would
-// queue up in the memory system, slow down every exchange between CTAs, and let some SMs starve others. While the ring
-// is full, the L2 is asked for what comes next.
+// One lane of one warp walks through all steps and copies stages of 16 KB into the ring. It never waits for what the
+// compute warps wait for, so memory stays busy meanwhile; but a step's pages are read when the step before is in them.
+// At most `in_flight` half stages are under way: more would queue up in the memory system, slow down every exchange
+// between CTAs, and let some SMs starve others. While the ring is full, the L2 is asked for what comes next.
 #pragma once
 #include "exchange.cuh"
 
