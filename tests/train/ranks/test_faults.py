@@ -29,7 +29,7 @@ from opd.train.run import prepare, run
 pytestmark = pytest.mark.patient
 
 SOON_SECONDS = 20.0  # in which the others end
-LOST_AFTER_SECONDS = 3.0
+LOST_AFTER_SECONDS = 8.0  # a heart may miss some beats on a busy machine
 WIDE = ("student.dtype=float64", "teacher.dtype=float64", "rollouts.prompts_per_step=5")
 
 
