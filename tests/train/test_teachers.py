@@ -17,14 +17,15 @@ from opd.records.files import digest, tree
 from opd.records.metrics import RunSummary, StepMetrics, TeacherMetrics
 from opd.records.rollouts import ScoredRollout
 from opd.records.settings import read, validated
+from opd.train import rehearsal
 from opd.train.alarms import warnings_of
 from opd.train.memory import Found, Shape, load_of, memory_parts
 from opd.train.notes import notes_of
 from opd.train.objective import Divergence
-from opd.train.parts import build
+from opd.train.parts import Parts, build
 from opd.train.plan import make_plan
+from opd.train.ranks.ranks import Ranks
 from opd.train.recipe import Recipe
-from opd.train.rehearsal import rehearse
 from opd.train.resume import differences, find_start
 from opd.train.run import prepare, run
 
@@ -360,7 +361,9 @@ def test_what_a_teacher_is_may_not_change_and_where_it_scores_may(make_routed) -
         assert found.startswith(other.partition("=")[0])
 
 
-def test_the_rehearsal_meets_every_teacher_alone_and_then_all_together(make_routed, tmp_path: Path) -> None:
+def test_the_rehearsal_meets_every_teacher_alone_and_then_all_together(
+    make_routed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recipe = make_routed("rollouts.prompts_per_step=2")
     asked: list[set[str | None]] = []
 
@@ -372,12 +375,12 @@ def test_the_rehearsal_meets_every_teacher_alone_and_then_all_together(make_rout
             asked.append({one.prompt.teacher for one in rollouts})
             return self.scorer.score(rollouts)
 
-    from opd.train import rehearsal as module
+    def noted(recipe: Recipe, *, ranks: Ranks) -> Parts:
+        parts = build(recipe, ranks=ranks)
+        return replace(parts, scorer=Noting(parts.scorer))
 
-    real = module.build
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "build", lambda recipe: replace(parts := real(recipe), scorer=Noting(parts.scorer)))
-        found = rehearse(recipe, place=tmp_path)
+    monkeypatch.setattr(rehearsal, "build", noted)
+    found = rehearsal.rehearse(recipe, place=tmp_path)
     assert asked == [{"math"}, {"code"}, {"math", "code"}]
     assert found.steps == 3
     assert found.eos_teachers_logp.keys() == {"math", "code"}
