@@ -28,6 +28,22 @@ def test_a_finished_training_says_how_it_ended(make_run: Make, tmp_path: Path) -
     assert said.recipe["optimizer.lr"] == 6e-4
 
 
+def test_a_training_has_its_teachers_model_or_the_names_of_several(make_run: Make, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "t")
+    assert summary(opened(run)).teacher == "opd:arith_tiny/teacher"
+    recipe = json.loads((run / "recipe.json").read_text())
+    del recipe["teacher"]
+    assert summary(opened(rewritten(run, recipe))).teacher is None
+    served = {"urls": ["http://127.0.0.1:1"], "model": "x"}
+    several = recipe | {"teachers": {"math": {"model": "a"}, "code": {"model": "b", "served": served}}}
+    assert summary(opened(rewritten(run, several))).teacher == "math, code"
+
+
+def rewritten(run: Path, recipe: dict) -> Path:
+    (run / "recipe.json").write_text(json.dumps(recipe))
+    return run
+
+
 def test_a_killed_training_says_where_and_the_seconds_of_its_steps(
     make_run: Make, metrics_of: Callable[[int], StepMetrics], tmp_path: Path
 ) -> None:

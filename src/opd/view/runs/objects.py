@@ -118,7 +118,7 @@ class Run(RunFolder):
             ("steps", steps(said)),
             ("objective", str(said.recipe.get("objective.name", "?"))),
             ("student", str(said.recipe.get("student.model", "?"))),
-            ("teacher", str(said.recipe.get("teacher.model", "?"))),
+            ("teacher", said.teacher or "?"),
             ("checkpoints", ", ".join(kept) or "none yet"),
         ]
 

@@ -4,6 +4,7 @@ What is damaged is said in the summary and stops nothing: one bad folder must no
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from opd.view.terminal.growing import last_line, lines_in, news
 
 _SMALL_FILES = ("recipe.json", "metrics.jsonl", "run.json", "failure.json", "samples.jsonl", "score.json")
 _OF_ATTEMPT = ("events.jsonl", "lease.json")
+_A_TEACHERS_MODEL = re.compile(r"teachers\.([^.]+)\.model")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,13 @@ class Summary:
     said: str = ""  # a sentence: how it ended, or what it is at
     recipe: Mapping[str, Any] = field(default_factory=dict)  # flat: `optimizer.lr`
     trouble: str | None = None  # what couldn't be read
+
+    @property
+    def teacher(self) -> str | None:
+        """The teacher's model; of several their names."""
+        several = [found[1] for key in self.recipe if (found := _A_TEACHERS_MODEL.fullmatch(key))]
+        only = self.recipe.get("teacher.model")
+        return ", ".join(several) or (only if isinstance(only, str) else None)
 
 
 def summary(folder: Folder, *, counts_seconds: bool = True) -> Summary:

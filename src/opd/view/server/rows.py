@@ -93,7 +93,7 @@ def _train(entry: Entry, links: Links, varying: tuple[str, ...]) -> dict[str, An
         "varies": {key: shortened(recipe[key]) for key in varying if key in recipe},
         "objective": recipe.get("objective.name"),
         "student": recipe.get("student.model"),
-        "teacher": recipe.get("teacher.model"),
+        "teacher": entry.summary.teacher,
     }
     scored = [one for one in links.scores(entry.id) if one.summary.mean is not None]
     if scored:
