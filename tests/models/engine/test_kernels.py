@@ -143,6 +143,7 @@ def guessing(span: int) -> tuple[Board, Notes]:
     notes = Notes.empty(sequences=5, tokens=2_200, device=DEVICE)
     some = torch.Generator().manual_seed(1)
     notes.history_BT.copy_(torch.randint(0, 4, (5, 2_200), generator=some))
+    notes.history_BT[0, 1_890:1_901] = 2  # goes round in one token
     notes.history_BT[2, :4] = torch.arange(4, device=DEVICE) + 20
     board.position_B.copy_(torch.tensor([1_900, 40, 3, 60, 0]))
     board.ids_B.copy_(notes.history_BT.gather(1, board.position_B.unsqueeze(1)).squeeze(1))

@@ -98,12 +98,12 @@ def test_the_first_draw_that_the_next_row_did_not_read_is_the_last_that_is_kept(
 
 
 def board_of(rows: list[Row], random: np.random.Generator) -> tuple[Board, Notes]:
-    """A board of these sequences, over three ids."""
+    """A board of these sequences, over four ids."""
     board = Board.empty(
         rows=len(rows), window=10, pages=2, nobodys=NOBODYS, dtype=torch.float32, device=torch.device("cpu")
     )
     notes = Notes.empty(sequences=len(rows), tokens=30, device=torch.device("cpu"))
-    notes.history_BT.copy_(torch.from_numpy(random.integers(0, 3, size=(len(rows), 30))))
+    notes.history_BT.copy_(torch.from_numpy(random.integers(0, 4, size=(len(rows), 30))))
     position, left, column, active = (torch.tensor(values) for values in zip(*rows, strict=True))
     for target, values in (
         (board.position_B, position),

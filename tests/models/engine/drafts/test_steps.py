@@ -22,6 +22,8 @@ from opd.models.load import LanguageModel
 from opd.models.noise import uniforms
 from opd.models.plain import PlainSampler
 from opd.records.errors import AskedWrongly
+from opd.records.metrics import Drafted
+from opd.records.rollouts import StopReason
 
 COLD = Sampling(limit_tokens=30, temperature=0.4)
 CUTS = [{"top_p": 0.6, "temperature": 0.4}, {"top_k": 2, "temperature": 0.5}, {"min_p": 0.4, "temperature": 0.6}]
@@ -101,21 +103,23 @@ def test_neither_who_comes_and_goes_nor_a_full_cache_changes_a_token(
     assert "cache_tokens" not in sizes or left
 
 
-def test_a_sequence_stops_in_the_middle_of_what_was_guessed(make_decoder, prompts):
-    """What a model says again and again is put into the prompt; then one id of it ends a response."""
-    model = make_decoder("qwen2", "float64")
-    sampling = Sampling(limit_tokens=40, top_k=1)
-    (long,) = EngineSampler(model, sampling).sample(prompts((305, 308, 7)), seeds=[0])
-    said = long.token_ids
-    again = prompts((305, 308, 7, *said))
-    (after,) = EngineSampler(model, sampling).sample(again, seeds=[0])
-    middle = next(n for n in range(2, 8) if after.token_ids[n] not in after.token_ids[:n])
-    model = replace(model, stop_ids=frozenset({after.token_ids[middle]}))
-    sampler = EngineSampler(model, sampling, drafts="history", window=20)
-    (stopped,) = sampler.sample(again, seeds=[0])
-    assert stopped.token_ids == after.token_ids[: middle + 1]
-    assert stopped.stop.value == "eos"
-    assert sampler.drafted.steps < middle + 1 < sampler.drafted.steps + sampler.drafted.guesses
+@pytest.mark.parametrize(
+    ("stop", "limit", "said", "guesses"),
+    [(5, 40, (2, 5), 7), (None, 3, (2, 5, 4), 2), (None, 8, (2, 5, 4, 0) * 2, 7)],
+)
+def test_an_answer_ends_in_the_middle_of_what_was_guessed(stop, limit, said, guesses, make_brief, prompts):
+    """By its id, or by its limit, beyond which nothing is guessed. The last token alone decides: 0, 2, 5, 4, 0."""
+    model = make_brief("llama")
+    with torch.no_grad():
+        for layer in model.module.model.layers:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+    model = replace(model, stop_ids=frozenset() if stop is None else frozenset({stop}))
+    sampler = EngineSampler(model, Sampling(limit_tokens=limit, top_k=1), drafts="history")
+    (one,) = sampler.sample(prompts((305, 0, 2, 5, 4, 0)), seeds=[0])
+    assert one.token_ids == said
+    assert one.stop is (StopReason.LENGTH if stop is None else StopReason.EOS)
+    assert sampler.drafted == Drafted(steps=1, guesses=guesses, kept=len(said) - 1)
 
 
 def test_a_cancelled_request_stops_where_it_is_and_changes_nothing_for_the_others(make_decoder):
