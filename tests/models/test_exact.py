@@ -63,6 +63,15 @@ def test_without_a_gpu_or_in_another_dtype_there_is_nothing_to_be_exact_with(stu
     assert "end to end" in str(misfit(replace(narrow, unpackable="it has windows")))
 
 
+def test_a_gpu_whose_sms_are_too_small_is_refused_with_both_numbers(student64, monkeypatch):
+    module = copy.deepcopy(student64.module).to(torch.bfloat16)
+    monkeypatch.setattr(LanguageModel, "device", torch.device("cuda"))
+    monkeypatch.setattr(choice, "_shared_bytes", lambda _: 101_376)
+    assert "166,912 bytes of an SM's shared memory, and this GPU gives 101,376" in str(
+        misfit(replace(student64, module=module))
+    )
+
+
 @pytest.fixture
 def suited(monkeypatch, some_order) -> Callable[[str | None], None]:
     """`suited(reason)`: any model may be exact here, and the persistent kernel can't run it for this reason."""

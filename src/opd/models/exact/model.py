@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 
@@ -17,6 +18,7 @@ from opd.models.load import LanguageModel
 from opd.records.errors import AskedWrongly
 
 LARGEST_HEAD = 128  # numbers: a stretch of keys has to fit into an SM, twice
+SHARED_BYTES = 163 << 10  # that a program may have; Ampere's and Hopper's cards for data centres give so much
 TRIED_ROWS = (600, 40, 8)  # of a product: by each kind of tile
 
 
@@ -62,8 +64,15 @@ def _faults(model: LanguageModel) -> Iterator[str]:
         yield f"its sequences can't stand end to end: {model.unpackable}"
     if model.device.type != "cuda":
         yield "there is no GPU"
+    elif (bytes_there := _shared_bytes(model.device)) < SHARED_BYTES:
+        yield f"its tiles take {SHARED_BYTES:,} bytes of an SM's shared memory, and this GPU gives {bytes_there:,}"
     if find_spec("triton") is None:
         yield "its kernels need Triton: pip install triton"
+
+
+def _shared_bytes(device: torch.device) -> int:
+    card: Any = torch.cuda.get_device_properties(device)  # torch's stubs leave the number out
+    return int(card.shared_memory_per_block_optin)
 
 
 def persistent_misfit(model: LanguageModel) -> str | None:
