@@ -10,7 +10,7 @@ import torch
 
 from opd.models.load import load_model
 from opd.records.files import read_lines
-from opd.records.metrics import StepMetrics
+from opd.records.metrics import Gap, StepMetrics
 from opd.records.places import locate
 from opd.records.rollout_table import read_table, table_path
 from opd.records.rollouts import ScoredRollout, StopReason
@@ -114,6 +114,15 @@ def test_a_share_cut_short_that_rises_by_twenty_points_in_fifty_steps_is_warned_
     assert said(slow) == []
     assert said(make_line(step, cut_short=float(step == 60)) for step in range(1, 120)) == []
     assert "from" in warnings_of(rising[50], rising[:50])[0]
+
+
+def test_an_exact_run_that_is_not_exact_is_warned_of(make_line) -> None:
+    """However small the gap; without exact mode every run has one."""
+    line, equal = make_line(1), make_line(1, gap=Gap(mean=0.0, largest=0.0, k3=0.0))
+    apart = make_line(1, gap=Gap(mean=1e-9, largest=6e-8, k3=0.0))
+    assert warnings_of(apart, []) == warnings_of(line, []) == warnings_of(equal, [], exact=True) == ()
+    (said,) = warnings_of(apart, [], exact=True)
+    assert said.startswith("machine.exact: sampler and trainer are 6e-08 nats apart at some token")
 
 
 def test_a_healthy_step_is_not_warned_of(make_line) -> None:

@@ -47,15 +47,28 @@ def edges_of(facts: Sequence[RolloutFacts]) -> Edges:
     )
 
 
-def warnings_of(line: StepMetrics, before: Sequence[StepMetrics]) -> tuple[str, ...]:
-    """What looks wrong in this step; `before` are the lines of the steps before it, in order."""
+def warnings_of(line: StepMetrics, before: Sequence[StepMetrics], *, exact: bool = False) -> tuple[str, ...]:
+    """What looks wrong in this step; `before` are the lines of the steps before it, in order.
+
+    `exact`: sampler and trainer should agree to the last bit.
+    """
     found = [
+        _inexact_note(line.gap.largest) if exact else None,
         *_teachers_notes(line, before),
         balance_note(line.objective),
         _grading_note(line),
         _rise_note([*before[-RISE_STEPS:], line]),
     ]
     return tuple(note for note in found if note)
+
+
+def _inexact_note(largest_gap: float) -> str | None:
+    if largest_gap == 0:
+        return None
+    return (
+        f"machine.exact: sampler and trainer are {largest_gap:.2g} nats apart at some token, and should agree to the "
+        "last bit; no importance makes up for it: set it to false, and report it with run.json"
+    )
 
 
 def _teachers_notes(line: StepMetrics, before: Sequence[StepMetrics]) -> list[str | None]:

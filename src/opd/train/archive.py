@@ -49,7 +49,7 @@ class Archive:
                 path=self._out,
             )
         save, step = self._recipe.save, line.step
-        line = line.model_copy(update={"warnings": warnings_of(line, self._lines)})
+        line = line.model_copy(update={"warnings": warnings_of(line, self._lines, exact=self._recipe.machine.exact)})
         self._lines.append(line)
         if save.rollouts:
             retried(lambda: write(table_path(self._out, step)))
