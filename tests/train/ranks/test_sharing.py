@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from tests.train.ranks.processes import together
 from tests.train.ranks.runs import check_same, go, lines, weights
 
-from opd.models.load import load_model
+from opd.models.load import LanguageModel, load_model
 from opd.records.errors import AskedWrongly
 from opd.records.files import is_complete, tree
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
@@ -147,18 +147,24 @@ def one_update(
     for name, parameter in student.module.named_parameters():
         parameter.requires_grad_("up_proj" not in name)
     student, learner, shares = shared(student, how, ranks, shape=lambda one: one, apart=apart)
+    before = without_memory(student)
+    assert bool(before) == (apart and ranks.count > 1)
     settings = OptimizerSettings(lr=1e-3)
     updater = Updater(learner, K1PolicyGradient(), settings, largest_tokens=24, ranks=ranks, masters=shares)
     scored = rolled([9, 3, 14, 6, 2])
     places = [place for place in range(5) if place % ranks.count == ranks.rank]
     stats = updater.update([scored[place] for place in places], step=1, places=places)
     updater.check_alike()
-    taken = {name: one.untyped_storage().nbytes() for name, one in student.module.named_parameters()}
-    assert {name for name, size in taken.items() if not size} == {
-        name for name in taken if apart and ".layers." in name and "up_proj" not in name
-    }
     with whole(shares):
-        return stats.gradient_norm, {name: one.clone() for name, one in student.module.state_dict().items()}
+        weights = {name: one.clone() for name, one in student.module.state_dict().items()}
+    assert without_memory(student) == before
+    assert all(apart and ".layers." in name for name in before)
+    return stats.gradient_norm, weights
+
+
+def without_memory(student: LanguageModel) -> set[str]:
+    """The parameters that take none."""
+    return {name for name, one in student.module.named_parameters() if not one.untyped_storage().nbytes()}
 
 
 def updates(models: list[Path], out: Path) -> list[float]:
