@@ -2,16 +2,17 @@
 
     python benchmarks/bench_view.py [folder to keep what is made, a temporary one]
 
-2,000 steps of metrics, 500 rollouts of 4,000 tokens, an evaluation of 2,000 responses of 12,000 tokens. Measured are
-the first answers of a server that has just been started, when nothing was read yet, and the same again; each is one
-request over loopback, from its sending to the last byte. Where there is a Chromium, then the pages: from the address
-to the first paint, and until what the page is about is drawn; each with a browser profile of its own, at a server
-that is up and has read no run yet.
+2,000 steps of metrics, 500 rollouts of 4,000 tokens, two evaluations of 2,000 responses of 12,000 tokens. Measured
+are the first answers of a server that has just been started, when nothing was read yet, and the same again; each is
+one request over loopback, from its sending to the last byte. Where there is a Chromium, then the pages: from the
+address to the first paint, and until what the page is about is drawn, which a script in the page sees; each with a
+browser profile of its own, at a server that is up and was asked for no run yet.
 """
 
 import http.client
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -31,21 +32,30 @@ STEPS, ROLLOUTS, ROLLOUT_TOKENS = 2_000, 500, 4_000
 SAMPLES, SAMPLE_TOKENS, PER_QUESTION = 2_000, 12_000, 4
 WANTED_SECONDS = 1.0
 TURNS = 3
+WATCH = """
+new PerformanceObserver(list => list.getEntriesByName('first-contentful-paint')
+  .forEach(one => console.debug(`painted ${one.startTime}`))).observe({ type: 'paint', buffered: true });
+const look = () => requestAnimationFrame(() =>
+  document.querySelector(SIGN)?.getClientRects().length
+    ? requestAnimationFrame(drawn => console.debug(`drawn ${drawn}`)) : look());
+look();
+"""  # the frame after the one in which it stands there, milliseconds since the navigation began
 WINDOW: Any = {"width": 1280, "height": 900}  # CSS pixels
 _WORDS = ["so", "then", "we", "find", "that", "x", "=", "7", "+", "12", "\\frac{1}{2}", "because", "the", "sum", "\n"]
 
 
 def make(folder: Path) -> None:
-    """The run and its score, unless they are there already."""
-    if (folder / "score" / "score.json").exists():
+    """The run and two scores, unless they are there already."""
+    if (folder / "other" / "score.json").exists():
         return
     noise = random.Random(0)
     _run(folder / "run", noise)
     _score(folder / "score", noise)
+    _score(folder / "other", noise)
 
 
 def _run(run: Path, noise: random.Random) -> None:
-    (run / "rollouts").mkdir(parents=True)
+    (run / "rollouts").mkdir(parents=True, exist_ok=True)
     (run / "recipe.json").write_text(json.dumps({"budget": {"steps": STEPS}, "optimizer": {"lr": 1e-6}}))
     with (run / "metrics.jsonl").open("w") as file:
         for step in range(1, STEPS + 1):
@@ -81,7 +91,7 @@ def _run(run: Path, noise: random.Random) -> None:
 
 
 def _score(score: Path, noise: random.Random) -> None:
-    score.mkdir(parents=True)
+    score.mkdir(parents=True, exist_ok=True)
     protocol = {"benchmark": "made_up", "questions": SAMPLES // PER_QUESTION, "samples_per_question": PER_QUESTION}
     (score / "protocol.json").write_text(json.dumps({"protocol": protocol, "model_digest": "0" * 64}))
     with (score / "samples.jsonl").open("w") as file:
@@ -130,8 +140,8 @@ def seconds(connection: http.client.HTTPConnection, headers: dict[str, str], pat
 
 
 def ids_in(body: bytes) -> dict[str, str]:
-    """The id of each kind of run, of which there is one."""
-    return {one["kind"]: one["id"] for one in json.loads(body)["runs"]}
+    """The id of each run by its name in capitals, as it stands in the addresses here."""
+    return {one["name"].upper(): one["id"] for one in json.loads(body)["runs"]}
 
 
 def measured(folder: Path) -> dict[str, tuple[float, float]]:
@@ -142,20 +152,24 @@ def measured(folder: Path) -> dict[str, tuple[float, float]]:
         runs = ids_in(body)
         took = {"from the start to the first answer": (there + first, there + first)}
         took["/api/runs"] = (first, seconds(connection, headers, "/api/runs")[0])
-        run, score = f"/api/runs/{runs['train']}", f"/api/runs/{runs['score']}"
-        for path in (
-            run,
-            f"{run}/metrics?points=1000",
-            f"{run}/rollouts/{STEPS}?sort=worst&limit=50",
-            f"{run}/rollouts/{STEPS}/7",
-            score,
-            f"{score}/questions",
-            f"{score}/samples?verdict=wrong&limit=50",
-            f"{score}/samples/1234",
+        for name in (
+            "/api/runs/RUN",
+            "/api/runs/RUN/metrics?points=1000",
+            f"/api/runs/RUN/rollouts/{STEPS}?sort=worst&limit=50",
+            f"/api/runs/RUN/rollouts/{STEPS}/7",
+            "/api/runs/SCORE",
+            "/api/runs/SCORE/questions",
+            "/api/runs/SCORE/samples?verdict=wrong&limit=50",
+            "/api/runs/SCORE/samples/1234",
         ):
-            name = path.replace(runs["train"], "RUN").replace(runs["score"], "SCORE")
+            path = addressed(name, runs)
             took[name] = (seconds(connection, headers, path)[0], seconds(connection, headers, path)[0])
     return took
+
+
+def addressed(name: str, ids: Mapping[str, str]) -> str:
+    """The address with the ids for the names."""
+    return re.sub("[A-Z]{3,}", lambda found: ids[found[0]], name)
 
 
 def painted(folder: Path, browser: Any, ids: Mapping[str, str]) -> dict[str, tuple[float, float]]:
@@ -165,6 +179,7 @@ def painted(folder: Path, browser: Any, ids: Mapping[str, str]) -> dict[str, tup
         "/run/RUN": "[data-curve=kl] .uplot canvas",
         f"/rollouts/RUN?step={STEPS}&sort=worst": ".tokens .t",
         "/score/SCORE?line=1234": "article.sample .response .block",
+        "/compare?a=SCORE&b=OTHER": ".pairs .cell",
     }
     took = {}
     for path, sign in pages.items():
@@ -174,11 +189,14 @@ def painted(folder: Path, browser: Any, ids: Mapping[str, str]) -> dict[str, tup
             base = f"http://{connection.host}:{connection.port}"
             context.add_cookies([{"name": name, "value": value, "url": base}])
             page = context.new_page()
-            page.goto(base + path.replace("RUN", ids["train"]).replace("SCORE", ids["score"]), wait_until="commit")
-            page.locator(sign).first.wait_for()
-            drawn = page.evaluate("performance.now()")  # since the navigation began
-            first = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-            took[f"page {path}"] = (first / 1e3, drawn / 1e3)
+            page.add_init_script(WATCH.replace("SIGN", json.dumps(sign)))
+            with (
+                page.expect_console_message(lambda said: said.text.startswith("painted ")) as first,
+                page.expect_console_message(lambda said: said.text.startswith("drawn ")) as drawn,
+            ):
+                page.goto(base + addressed(path, ids), wait_until="commit")
+            paint, there = (float(one.value.text.partition(" ")[2]) / 1e3 for one in (first, drawn))
+            took[f"page {path}"] = (paint, there)
     return took
 
 

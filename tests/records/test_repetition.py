@@ -28,6 +28,8 @@ def onset_by_definition(ids: list[int]) -> int | None:
 
 @example(list(range(20)) * 3)  # two rounds of repetition are none, and three are one
 @example(list(range(20)) * 4)
+@example(list(range(LONGEST_PERIOD)) * 4)
+@example(list(range(LONGEST_PERIOD + 1)) * 4)
 @example([1] * 32)
 @example([1] * 33)
 @given(IDS)

@@ -69,7 +69,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Programs]:
     """What the server asks for comparisons and defaults."""
     answers = tmp_path_factory.mktemp("answers") / "answers.json"
-    answers.write_text(json.dumps({"compare": made.compared(), "show": made.DEFAULTS}))
+    answers.write_text(json.dumps({"compare": made.compared(), "show": made.DEFAULTS, "plan": made.PLAN}))
     return lambda: Programs([sys.executable, "-S", "-c", PROGRAM, str(answers)])
 
 

@@ -37,6 +37,16 @@ DEFAULTS = {
     },
     "objectives": {"k1": {}},
 }
+PLAN = {
+    "memory": {"needed_bytes": 900_000_000},
+    "disk": {"needed_bytes": 21_000_000},
+    "steps": 80,
+    "rows_seen": 1_280,
+    "rollout_tokens": 655_360,
+    "notes": ["objective.clip never acts"],
+    "lacks": [],
+}
+"""Of what `opd plan` says, that which a page shows."""
 
 
 def make_train(

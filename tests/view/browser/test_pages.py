@@ -146,6 +146,28 @@ def test_smoothing_draws_a_second_line_and_stands_in_the_address(window):
     assert smoothed[3] == pytest.approx((0.25 * 1 + 0.5 * 3 + 1 * 5) / 1.75)
 
 
+def test_a_curve_is_drawn_once_it_is_near_and_asked_for_once_it_is_wanted(window_at, tmp_path, programs):
+    log = made.make_train(tmp_path / "train", steps=3, kept={}) / "metrics.jsonl"
+    own = {f"own_{number}": number for number in range(5)}
+    log.write_text("".join(f"{json.dumps(json.loads(line) | own)}\n" for line in log.read_text().splitlines()))
+    with served(tmp_path, programs=programs()) as ask:
+        window = window_at(ask, viewport={"width": 1280, "height": 500})
+        page = window.open(f"/run/{ask.id('train')}")
+        expect(page.locator("[data-curve=kl] canvas")).to_be_visible()
+        far = page.locator("[data-curve=trained_tokens]")
+        expect(far.locator(".reading b")).not_to_be_empty()
+        expect(far.locator("canvas")).to_have_count(0)
+        far.scroll_into_view_if_needed()
+        expect(far.locator("canvas")).to_be_visible()
+        assert not [url for url in window.heard.requests if "own_" in url]
+        page.locator("details.more summary").click()
+        wanted = page.locator("[data-curve=own_4]")
+        expect(wanted.locator(".reading b")).to_have_text("4")
+        wanted.scroll_into_view_if_needed()
+        expect(wanted.locator("canvas")).to_be_visible()
+        page.close()
+
+
 def scored_at(run, folder, step, mean, protocol="a" * 64):
     """A score of a checkpoint that is no more."""
     values = read_json(made.make_score(folder, right=2) / "score.json")
@@ -188,6 +210,24 @@ def test_the_recipe_shows_what_differs_from_the_defaults_and_on_request_all(wind
     page.get_by_role("button", name="every key").click()
     expect(recipe.locator("tr").filter(has_text="budget.max_wall_seconds")).to_contain_text("the same")
     expect(recipe.locator("tr.set")).to_have_count(2)
+
+
+def test_the_plan_stands_beside_what_was_measured(window):
+    page = window.open(address(window, "/run/{train/one}"))
+    heading = page.get_by_role("heading", name="Plan and reality")
+    heading.scroll_into_view_if_needed()
+    both = page.locator("section.split > div").filter(has=heading)
+    tokens = sum(one.rollouts * one.mean_tokens for one in map(metrics, range(1, made.STEPS + 1)))
+    for what, planned, measured in (
+        ("memory at its peak", "900 MB", "812 MB"),
+        ("steps", "80", str(made.STEPS)),
+        ("rows that are seen", "1,280", str(metrics(made.STEPS).rows_seen)),
+        ("tokens of rollouts, at most", "655,360", f"{tokens:,.0f}"),
+        ("seconds a step", "—", "0.39 s"),
+    ):
+        row = both.locator("tr").filter(has=page.get_by_role("rowheader", name=what, exact=True))
+        expect(row.locator("td")).to_have_text([planned, measured])
+    expect(both.locator(".note")).to_have_text("objective.clip never acts")
 
 
 def test_the_score_page_says_the_score_with_its_error(window):

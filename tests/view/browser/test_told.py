@@ -4,8 +4,12 @@ import json
 
 import pytest
 from tests.view.browser import made
+from tests.view.conftest import metrics
 from tests.view.rights import bound_by_modes
 from tests.view.server.asking import served
+
+from opd.records.failures import Failure, Raised
+from opd.records.files import write_json
 
 pytest.importorskip("playwright.sync_api", reason="the pages were not looked at: pip install playwright")
 from playwright.sync_api import expect
@@ -56,6 +60,46 @@ def test_what_is_closed_is_named_and_is_no_emptiness(window_at, tmp_path, progra
     finally:
         run.chmod(0o700)
     window.heard.faults[:] = [one for one in window.heard.faults if "409" not in one]
+
+
+def test_a_run_that_failed_or_was_warned_says_of_what_and_from_where_it_goes_on(window_at, tmp_path, programs):
+    run = made.make_train(tmp_path / "run", steps=3, kept={})
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(
+            json.dumps(metrics(4).resolved() | {"warnings": [f"half of it loops {number}" for number in range(5)]})
+            + "\n"
+        )
+    raised = [
+        ("opd.records.failures.NotWritten", "the state can't be written"),
+        ("OSError", "No space left on device"),
+    ]
+    failure = Failure(
+        exceptions=tuple(Raised(kind=kind, message=message) for kind, message in raised),
+        errno=28, errno_name="ENOSPC", path="/full", phase="save", signal=None, step=5, seconds=2.0,
+        checkpoint=None, state="state-000004",
+    )  # fmt: skip
+    write_json(run / "failure.json", failure.resolved())
+    with served(tmp_path, programs=programs()) as ask:
+        page = window_at(ask).open(f"/run/{ask.id('run')}")
+        said = "It failed. OSError: No space left on device --resume goes on from state-000004."
+        expect(page.get_by_role("alert").locator("p")).to_have_text(said)
+        warnings = page.get_by_role("region", name="Warnings")
+        expect(warnings.get_by_role("heading")).to_have_text("5 warnings")
+        expect(warnings.locator("li")).to_have_text([f"step 4 half of it loops {number}" for number in (4, 3, 2)])
+        warnings.get_by_role("button").click()
+        expect(warnings.locator("li")).to_have_count(5)
+        page.close()
+
+
+def test_the_device_of_an_exploration_is_drawn_and_what_was_asked_at_the_desk_is_told(window):
+    page = window.open(f"/attempt/{window.id('attempts/made_up')}")
+    page.get_by_role("heading", name="The device during explore/attempt-001").scroll_into_view_if_needed()
+    processes = page.locator("figure").filter(has_text="Processes")
+    expect(processes.locator(".reading b")).to_have_text("2")
+    expect(processes.locator("canvas")).to_be_visible()
+    desk = page.locator("table.log").filter(has_text="what it was told")
+    expect(desk.locator("tbody tr")).to_contain_text(["10:00:01"])
+    expect(desk.locator("tbody tr")).to_contain_text(["timer"])
 
 
 def test_an_attempt_that_explores_has_its_time_so_far_and_none_where_none_is_known(window_at, tmp_path, programs):

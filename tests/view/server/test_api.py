@@ -5,6 +5,8 @@ import json
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from tests.view.server.asking import served
@@ -12,6 +14,7 @@ from tests.view.server.asking import served
 from opd.evaluate.score import build_score
 from opd.records.files import COMPLETE, digest, write_json
 from opd.records.scores import Comparison, Verdict
+from opd.view.server import rollouts, samples
 from opd.view.server.programs import Programs
 
 
@@ -27,6 +30,32 @@ def publish(folder, weights=b"weights"):
 def about(score, model_digest, model="elsewhere/checkpoint-40", mean=0.75):
     values = json.loads((score / "score.json").read_text())
     write_json(score / "score.json", values | {"model_digest": model_digest, "model": model, "mean": mean})
+
+
+READERS = {  # what reads the files that a page is about
+    "/score/{score}": (samples, "_indexed"),
+    "/compare?a={score}&b={other}": (samples, "_indexed"),
+    "/rollouts/{run}?step=1": (rollouts, "read_table"),
+    "/rollouts/{run}": (rollouts, "read_table"),
+}
+
+
+@pytest.mark.parametrize("page", READERS)
+def test_a_page_that_was_sent_has_its_files_read_before_it_asks(tmp_path, make_train, make_score, monkeypatch, page):
+    make_train(tmp_path / "run", steps=1)
+    for name in ("score", "other"):
+        make_score(tmp_path / name)
+    read: SimpleQueue[Path] = SimpleQueue()
+    module, name = READERS[page]
+    real = getattr(module, name)
+    with served(tmp_path) as ask:
+        ids = {name: row["id"] for name, row in ask.rows().items()}
+        monkeypatch.setattr(module, name, lambda file, *rest: read.put(file.path) or real(file, *rest))
+        assert ask(page.format(**ids)).status == 200
+        early = {read.get(timeout=30).parent for name in ids if f"{{{name}}}" in page}  # nobody asked for it
+        for address in ("/api/runs/{score}/questions", "/api/runs/{other}/questions", "/api/runs/{run}/rollouts/1"):
+            assert ask(address.format(**ids)).status == 200
+    assert early.isdisjoint(read.get().parent for _ in range(read.qsize()))
 
 
 def test_a_training_run_has_the_score_of_its_newest_checkpoint_and_names_it(tmp_path, make_train, make_score):
@@ -111,13 +140,16 @@ def test_a_run_is_told_in_full(tmp_path, make_train, metrics_of):
 PLAN = "import json, sys; print(json.dumps(sys.argv[1:]))"
 
 
-def test_the_plan_is_the_install_s_beside_what_was_measured(tmp_path, make_train):
+def test_the_plan_is_the_install_s_beside_what_was_measured(tmp_path, make_train, metrics_of):
     run = make_train(tmp_path / "run", steps=4)
     with served(tmp_path, programs=Programs([sys.executable, "-c", PLAN])) as ask:
         found = ask(f"/api/runs/{ask.id('run')}/plan").json()
     assert found["plan"] == ["plan", "--json", "--", str(run / "recipe.json")]
     assert (found["reality"]["steps"], found["reality"]["peak_bytes"]) == (4, 812_000_000)
     assert found["reality"]["seconds"]["update"] == pytest.approx(0.172)
+    steps = [metrics_of(step) for step in range(1, 5)]
+    assert found["reality"]["rows_seen"] == steps[-1].rows_seen
+    assert found["reality"]["rollout_tokens"] == pytest.approx(sum(one.rollouts * one.mean_tokens for one in steps))
 
 
 def test_what_an_explorer_asks_for_is_never_given_to_the_planner(tmp_path, make_train, make_attempt):

@@ -82,6 +82,11 @@ def test_what_is_no_number_is_null_and_stays_in_its_place(run):
     assert found["series"]["b"]["mean"] == [1, 2, None]
 
 
+def test_what_is_no_number_is_no_part_of_the_mean_of_its_neighbours(run):
+    write(run, [f'{{"step": {step}, "a": {"1e999" if step % 2 else 7}}}\n' for step in range(1, 21)])
+    assert page(run, points=10)["series"]["a"] == dict.fromkeys(("mean", "low", "high"), [7] * 10)
+
+
 def test_damaged_lines_are_counted_and_hide_no_others(run):
     write(
         run,

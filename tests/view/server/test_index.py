@@ -10,7 +10,8 @@ import pytest
 from tests.view.server.asking import served
 
 from opd.records.files import write_json
-from opd.view.runs.folders import State
+from opd.view.runs.folders import State, opened
+from opd.view.runs.summaries import summary
 from opd.view.server.answers import Gone
 from opd.view.server.index import Index
 
@@ -79,6 +80,21 @@ def test_nothing_is_parsed_again_while_no_file_changes_and_one_that_grew_is(inde
     after = looked(index, clock)
     assert after["b"] is first["b"]
     assert (first["a"].summary.step, after["a"].summary.step) == (2, 3)
+
+
+def test_a_run_that_has_not_ended_was_at_work_for_as_long_as_its_steps(
+    index, clock, tmp_path, make_train, metrics_of
+):
+    run = make_train(tmp_path / "runs" / "a", steps=0)
+    assert looked(index, clock)["a"].summary.seconds is None  # not known, and not zero
+    made = [metrics_of(step) for step in (1, 2, 3)]
+    with (run / "metrics.jsonl").open("a") as file:
+        for one in made:
+            file.write(json.dumps(one.resolved()) + "\n")
+            file.flush()
+            seconds = looked(index, clock)["a"].summary.seconds
+            assert seconds == pytest.approx(sum(other.seconds["total"] for other in made[: one.step]))
+            assert seconds == pytest.approx(summary(opened(run)).seconds)  # as on the terminal
 
 
 def test_a_file_that_is_written_again_at_the_same_length_is_seen(index, clock, tmp_path, make_train):

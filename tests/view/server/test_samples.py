@@ -236,6 +236,21 @@ def test_a_response_that_is_no_text_hides_neither_itself_nor_its_neighbours(tmp_
     assert samples.facts(place(tmp_path))["damaged"] is None
 
 
+def test_tokens_that_a_record_behind_the_response_counts_are_its_own(tmp_path, sample_of):
+    value = line(sample_of, response="an answer", tokens=77)
+    value["judgement"] |= {"reply": "well", "tokens": 5}
+    value["opinions"] = [{"verdict": "wrong", "by": "another", "tokens": 6}]
+    write(tmp_path, [value])
+    samples = Samples()
+    (found,) = samples.index(place(tmp_path)).lines
+    assert (found.tokens, found.verdict, found.disputed) == (77, "correct", True)
+    assert samples.one(place(tmp_path), 0, begin=0, count=99)["response"] == "an answer"
+
+
+def test_a_score_without_a_sample_has_an_empty_page(tmp_path):
+    assert page(Samples(), tmp_path)["rows"] == []
+
+
 def test_there_is_no_sample_beyond_the_last(tmp_path, sample_of):
     with pytest.raises(Gone):
         Samples().one(place(tmp_path), 0, begin=0, count=1)

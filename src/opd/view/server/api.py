@@ -82,6 +82,9 @@ class Api:
                 self._rollouts.table(place, number(asked, "step", max(table_steps(place), default=0)))
             elif page == "score":
                 self._samples.index(self._of(asked, Kind.SCORE).place)
+            elif page == "compare":
+                for name in ("a", "b"):
+                    self._samples.index(self._index.entry(required(asked, name)).place)
             else:
                 self._index.entries()
 

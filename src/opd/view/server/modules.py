@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from posixpath import dirname, normpath
 
+from opd.view.server.answers import Gone
 from opd.view.server.places import Place
 
 MAIN = "app/main.js"
@@ -17,9 +19,10 @@ def modules_of(page: str, assets: Place) -> list[str]:
     left = [MAIN, f"app/pages/{page}.js"]
     while left:
         name = left.pop(0)
-        if name not in found and assets.at(name).stamp() is not None:
-            found[name] = None
-            left += _imported(name, assets)
+        with suppress(Gone):
+            if name not in found:
+                left += _imported(name, assets)
+                found[name] = None
     return [f"/assets/{name}" for name in found]
 
 

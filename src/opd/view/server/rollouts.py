@@ -4,10 +4,12 @@ gap = log teacher - log student, nats. A table keeps no verdict, so right and wr
 What else the teacher would have said is there where the recipe asked for it (`save.alternatives`), and else null.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opd.view.server.answers import Gone, Unreadable
 from opd.view.server.grades import Grades
@@ -23,6 +25,7 @@ _KINDS = ({"truncated", "ended"}, {"repeated"}, {"right", "wrong", "ungraded"})
 _LONGEST_PROBLEM = 500  # characters, in a list
 _WORST_SHOWN = 50
 _TABLES_KEPT = 4
+_DIGITS = 6  # of nats: what a float32 near zero tells apart
 
 
 class Rollouts:
@@ -172,8 +175,9 @@ def _place(loop: int | None) -> int | None:
     return None if loop is None else loop + 1
 
 
-def _nats(values: np.ndarray) -> list[float | None]:
-    return [_finite(one) for one in values.tolist()]
+def _nats(values: NDArray[np.float32]) -> list[float | None]:
+    rounded: list[float] = values.astype(np.float64).round(_DIGITS).tolist()
+    return [one if math.isfinite(one) else None for one in rounded]
 
 
 def _mean(values: np.ndarray) -> float | None:
@@ -181,5 +185,5 @@ def _mean(values: np.ndarray) -> float | None:
 
 
 def _finite(value: float) -> float | None:
-    """Rounded to what a float32 near zero tells apart; null for NaN and infinity."""
-    return round(float(value), 6) if np.isfinite(value) else None
+    """Rounded; null for NaN and infinity."""
+    return round(float(value), _DIGITS) if np.isfinite(value) else None

@@ -10,16 +10,20 @@ import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 from opd.records.errors import AskedWrongly
 from opd.view.server.programs import Programs
 
+if TYPE_CHECKING:
+    from opd.view.server.index import Index
+
 _ENDS_WITHIN_SECONDS = 1
 _BACKLOG = 128
 _TOKEN_BYTES = 16
-_TURN_SECONDS = 0.0005  # of a thread that reads a long log, before it lets one go on that sends a small file
 
 
 def serve(
@@ -47,9 +51,8 @@ def serve(
         from opd.view.server.app import application
         from opd.view.server.index import Index
 
-        sys.setswitchinterval(_TURN_SECONDS)
         index = Index(roots)
-        Thread(target=index.entries, daemon=True).start()  # the first page will ask for them
+        Thread(target=_read_ahead, args=(index,), daemon=True).start()
         # a cookie is of a host and not of a port: two servers would take each other's
         app = application(index, token=token, cookie=f"opd-view-{port}", programs=programs)
         config = uvicorn.Config(
@@ -80,6 +83,12 @@ def listening(port: int) -> list[socket.socket]:
         return [first, _bound(socket.AF_INET6, "::1", taken)]
     except (AskedWrongly, OSError):  # no IPv6 here, or another program is at that port; the address printed is IPv4
         return [first]
+
+
+def _read_ahead(index: "Index") -> None:
+    """What the first page asks for is there: the runs, and what reads a table of rollouts."""
+    index.entries()
+    import_module("pyarrow.parquet")
 
 
 def has_display() -> bool:

@@ -115,7 +115,7 @@ def _columns(table: "pa.Table", place: Place) -> Table:
         ends=first,
         others=_others(table, first),
         loops=[repetition_onset(ids[span]) for span in spans],
-        worst=[_worst(np.abs(teacher[span] - student[span])) for span in spans],
+        worst=_worst(np.abs(teacher - student), spans),
     )
 
 
@@ -160,5 +160,7 @@ def _inside(lists: "pa.ListArray") -> "pa.Array":
     return lists.values[begin:end]
 
 
-def _worst(gaps: NDArray[np.float32]) -> int | None:
-    return int(np.nanargmax(gaps)) if len(gaps) and not np.isnan(gaps).all() else None
+def _worst(sizes: NDArray[np.float32], spans: Sequence[slice]) -> list[int | None]:
+    known = np.where(np.isnan(sizes), -1.0, sizes)  # below every size
+    within = [known[span] for span in spans]
+    return [int(one.argmax()) if one.max(initial=-1.0) >= 0 else None for one in within]

@@ -137,17 +137,21 @@ def _budget(
 
 def _reality(columns: Columns | None) -> dict[str, Any]:
     if columns is None or not len(columns.keys):
-        return {"steps": 0, "peak_bytes": None, "seconds_per_step": None, "seconds": {}}
+        unknown = dict.fromkeys(("rows_seen", "rollout_tokens", "peak_bytes", "seconds_per_step"))
+        return {"steps": 0, **unknown, "seconds": {}}
     with np.errstate(invalid="ignore"):
         means = {
             name.removeprefix("seconds/"): float(np.nanmean(column))
             for name, column in columns.values.items()
             if name.startswith("seconds/") and not np.isnan(column).all()
         }
-    peaks = columns.values.get("peak_bytes")
+    held = columns.values
+    sampled = held["rollouts"] * held["mean_tokens"] if {"rollouts", "mean_tokens"} <= held.keys() else None
     return {
         "steps": len(columns.keys),
-        "peak_bytes": None if peaks is None else float(np.fmax.reduce(peaks)),
+        "rows_seen": float(held["rows_seen"][-1]) if "rows_seen" in held else None,
+        "rollout_tokens": None if sampled is None else float(np.nansum(sampled)),
+        "peak_bytes": float(np.fmax.reduce(held["peak_bytes"])) if "peak_bytes" in held else None,
         "seconds_per_step": means.get("total"),
         "seconds": means,
     }

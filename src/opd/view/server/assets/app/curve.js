@@ -2,7 +2,7 @@
 // band, the points as a thin line, and what smoothing makes of them as a strong one.
 
 import { html, useEffect, useRef, useState } from '/assets/vendor/htm-preact.js';
-import { classic } from './classic.js';
+import { classic, style } from './classic.js';
 import { useMedia } from './list.js';
 import { useSeen } from './parts.js';
 import { small } from './words.js';
@@ -12,7 +12,7 @@ const ROUNDING = 1e-9; // of a value: less is no difference
 export const TONES = ['--one', '--two', '--three', '--four', '--five', '--six'];
 
 /** What draws; asked for before there is something to draw, it is there by then. */
-export const drawing = () => classic('/assets/vendor/uplot.js', 'uPlot');
+export const drawing = () => Promise.all([classic('/assets/vendor/uplot.js', 'uPlot'), style('/assets/vendor/uplot.css')]).then(([uPlot]) => uPlot);
 
 /** Each point drawn toward those before it; `weight` of 0 changes nothing. Its beginning is not drawn to zero. */
 export function smoothed(values, weight) {

@@ -1,7 +1,7 @@
 // Text that others wrote. It becomes text nodes and nothing else: what would be invisible, or would turn the
 // direction of the page, is shown by its code point, and every piece is isolated from what stands around it.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from '/assets/vendor/htm-preact.js';
+import { html, useLayoutEffect, useRef, useState } from '/assets/vendor/htm-preact.js';
 import { mathIn, setMath } from './maths.js';
 
 const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}]/u;
@@ -48,7 +48,7 @@ export function element(tag, kind = '', text = null) {
 export function Said({ text, most = 400, kind = '' }) {
   const node = useRef(null);
   const whole = String(text ?? '');
-  useEffect(() => {
+  useLayoutEffect(() => {
     node.current.replaceChildren();
     setText(node.current, whole.length > most ? `${head(whole, most)}…` : whole);
   }, [whole, most]);

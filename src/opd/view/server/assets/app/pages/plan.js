@@ -14,13 +14,13 @@ export function Plan({ id }) {
 }
 
 function Both({ found: { plan, missing, reality } }) {
-  const forecast = plan?.forecast;
   const rows = [
     ['memory at its peak', plan ? bytes(plan.memory.needed_bytes) : '—', bytes(reality?.peak_bytes)],
     ['on the disk, at most', plan ? bytes(plan.disk.needed_bytes) : '—', '—'],
     ['steps', plan ? count(plan.steps) : '—', count(reality?.steps)],
-    ['rows that are seen', plan ? count(plan.rows_seen) : '—', '—'],
-    ['seconds a step', duration(forecast?.seconds_per_step ?? null), duration(reality?.seconds_per_step)],
+    ['rows that are seen', plan ? count(plan.rows_seen) : '—', count(reality?.rows_seen)],
+    ['tokens of rollouts, at most', plan ? count(plan.rollout_tokens) : '—', count(reality?.rollout_tokens)],
+    ['seconds a step', '—', duration(reality?.seconds_per_step)], // only a rehearsal would tell
     ...Object.entries(reality?.seconds ?? {}).filter(([part]) => part !== 'total').map(([part, seconds]) => [`— ${part}`, '—', duration(seconds)]),
   ];
   return html`

@@ -67,8 +67,10 @@ function Now({ run, metrics }) {
 }
 
 function Failure({ failure }) {
-  const sentence = failure.because ?? failure.message ?? failure.error ?? `see ${failure.file}`;
-  return html`<${Trouble}><p><b>It failed.</b> <${Said} text=${typeof sentence === 'string' ? sentence : JSON.stringify(sentence)} most=${1200} /></p><${Json} name=${failure.file} value=${failure} /><//>`;
+  const cause = [failure.exceptions].flat().at(-1); // the first one
+  const sentence = failure.signal ? `${failure.signal} ended it` : cause?.kind ? `${cause.kind}: ${cause.message}` : `see ${failure.file}`;
+  return html`<${Trouble}><p><b>It failed.</b> <${Said} text=${sentence} most=${1200} /> ${failure.state && html`--resume goes on from <${Said} text=${failure.state} />.`}</p>
+    <${Json} name=${failure.file} value=${failure} /><//>`;
 }
 
 function Warnings({ warnings }) {
