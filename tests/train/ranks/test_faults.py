@@ -283,7 +283,7 @@ def test_a_slow_rank_is_named_and_the_others_wait_for_it(make_recipe, tmp_path: 
     assert last["sample"]["most"] >= 0.4
     assert last["sample"]["most"] > last["sample"]["mean"] > last["sample"]["least"]
     assert last["wait"]["slowest"] != 1
-    assert last["wait"]["most"] >= 0.2 > last["wait"]["least"]
+    assert last["wait"]["most"] - last["wait"]["least"] >= 0.1
 
 
 def with_other_clocks(recipe: Recipe, out: Path) -> RunSummary:
