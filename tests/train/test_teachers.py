@@ -52,7 +52,6 @@ def write_rows(tmp_path: Path, *rows: dict) -> str:
         (["teachers.code.prompt=Solve it."], "teachers.code.prompt = 'Solve it.'"),
         (["teachers.code.prompt='{problem} {{x}}'"], "doubled braces reach the model as they are"),
         (["teachers.code.scorer=served"], 'teachers.code.scorer = "served" needs the servers: teachers.code.served'),
-        (["teachers.code.served.urls=['http://127.0.0.1:1']"], 'teachers.code.scorer = "plain", which asks none'),
         (
             ["teachers.math.scorer=vllm", "rollouts.temperature=0.7"],
             'set rollouts.temperature = 1, or teachers.math.scorer = "plain"',
@@ -106,10 +105,14 @@ def test_a_recipe_with_one_teacher_has_no_word_of_several(make_recipe, make_rout
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({}, "row 2 of .*: field 'of' names no teacher; there are: code, math$"),
-        ({"of": ""}, "field 'of' names no teacher"),
-        ({"of": None}, "field 'of' names no teacher"),
-        ({"of": True}, "field 'of' names no teacher"),
+        ({}, r"row 2 of .*: no field 'of' to name its teacher; it has \['answer', 'problem'\]\. Set data.teacher_f"),
+        (
+            {"of": ""},
+            "field 'of' names no teacher: \"\"; there are: code, math. Write one of these names into the row",
+        ),
+        ({"of": None}, "field 'of' names no teacher: null; there are"),
+        ({"of": True}, "field 'of' names no teacher: true; there are"),
+        ({"of": ["math"]}, r'field \'of\' names no teacher: \["math"\]; there are'),
         ({"of": "physics"}, r"names teacher 'physics'; there are: code, math\. Add \[teachers.physics\], or leave"),
         ({"of": "Math"}, "names teacher 'Math'; there are: code, math"),
     ],
@@ -208,7 +211,10 @@ def test_a_teacher_that_begins_outside_the_reasoning_is_refused(make_routed, oth
 def test_a_prompt_that_is_too_long_for_its_teacher_is_refused(make_routed, tmp_path: Path) -> None:
     """512 positions suffice for what the student sees."""
     recipe = make_routed(f'teachers.code.prompt="{"Reason. " * 90}{{problem}}"')
-    with pytest.raises(AskedWrongly, match=r"row 0: .* exceed the context of 512 tokens"):
+    with pytest.raises(
+        AskedWrongly,
+        match=r"^teacher code: row 0: .* exceed the context of 512 tokens .*; shorten teachers\.code\.prompt or",
+    ):
         build(recipe)
     assert any(one.startswith("teacher code: ") and "context" in one for one in make_plan(recipe, out=tmp_path).lacks)
 
@@ -343,7 +349,7 @@ def test_a_run_goes_on_only_with_the_teachers_that_it_began_with(
     with pytest.raises(AskedWrongly, match=r"the teacher code .*code has changed: vocab.json is new\. A run goes on"):
         prepare(longer, out, start=find_start(longer, out))
     (tmp_path / "code" / "vocab.json").unlink()
-    elsewhere = longer.changed(["teachers.code.device=in_turn"])
+    elsewhere = longer.changed(["teachers.code.device=in_turn", "teachers.code.served.urls=['http://127.0.0.1:1']"])
     start = find_start(elsewhere, out)
     assert run(elsewhere, prepare(elsewhere, out, start=start), out, start=start).steps == 4
 
@@ -355,7 +361,9 @@ def test_what_a_teacher_is_may_not_change_and_where_it_scores_may(make_routed) -
         "teachers.code.served.urls=['http://127.0.0.1:1']",
         "teachers.math.device=cpu",
     ]
-    assert differences(recipe, recipe.changed(elsewhere)) == []
+    served = recipe.changed(elsewhere)
+    assert differences(recipe, served) == []
+    assert differences(served, served.changed(["teachers.code.scorer=plain"])) == []  # its servers are asked no more
     for other in ("teachers.code.dtype=bfloat16", "teachers.math.chat_template=own", "data.teacher_field=x"):
         (found,) = differences(recipe, recipe.changed([other]))
         assert found.startswith(other.partition("=")[0])

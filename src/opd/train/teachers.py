@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import field_validator
 
-from opd.models.chat import check_template, opens_reasoning, prompt_ids, user_text
+from opd.models.chat import check_fits, check_template, opens_reasoning, prompt_ids, user_text
 from opd.models.load import LanguageModel
 from opd.models.scorers import ScorerChoice, to_host_memory
 from opd.models.served.outline import outline
@@ -43,7 +43,7 @@ class TeacherSettings(ModelSettings):
     scorer: ScorerChoice = "plain"
     """What scores with it, as `machine.scorer`."""
     served: ServedSettings | None = None
-    """Its servers, as `machine.served`."""
+    """Its servers, as `machine.served`; no other scorer asks them."""
     device: Literal["machine", "in_turn", "cpu"] = "machine"
     """Of the plain scorer: that of `machine.device`; `in_turn`: the same, but while others score, and all through
     sampling and update, its weights lie in the host's memory; `cpu`."""
@@ -114,8 +114,6 @@ def check_teacher(
         check_scoring(temperature=temperature, alternatives=alternatives, section=place)
     if scorer == "served":
         check_served(teacher.served, temperature=temperature, section=place)
-    elif name is not None and teacher.served is not None:
-        raise AskedWrongly(f'{place}.served with {place}.scorer = "{scorer}", which asks none; set it to "served"')
     if scorer != "plain" and compares is not None:
         raise AskedWrongly(
             f'{place}.scorer = "{scorer}" with objective {compares}, which compares whole distributions: vLLM gives '
@@ -193,6 +191,19 @@ def _check_opening(name: TeacherName, prompt: Prompt, seen: Sequence[int], stude
             f"{role(name)}: the {who}'s prompt ends inside the reasoning (<think>) and the {other}'s does not, so "
             f'that no token would mean the same to both; set {section(name)}.chat_template = "student"'
         )
+
+
+def check_room(
+    name: TeacherName, settings: TeacherSettings, teacher: LanguageModel, prompts: Sequence[Prompt], limit_tokens: int
+) -> None:
+    """Nothing, when what the teacher sees leaves it room for every rollout; else `AskedWrongly`, which names it."""
+    prompt = "data.prompt" if settings.prompt is None else f"{section(name)}.prompt"
+    try:
+        check_fits(
+            teacher, as_seen(prompts, name), limit_tokens=limit_tokens, shorten=f"{prompt} or the row's problem"
+        )
+    except AskedWrongly as error:
+        raise AskedWrongly(f"{role(name)}: {error}") from error
 
 
 def as_seen(prompts: Sequence[Prompt], name: TeacherName) -> list[Prompt]:
