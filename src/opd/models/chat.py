@@ -38,7 +38,7 @@ def prompt_ids(tokenizer: Any, text: str) -> tuple[int, ...]:
         rendered = tokenizer.apply_chat_template(
             [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
         )
-        ids = tuple(tokenizer(rendered, add_special_tokens=False)["input_ids"])
+        ids = tuple(tokenizer(rendered, add_special_tokens=False, verbose=False)["input_ids"])  # `check_fits` says it
     except (TemplateError, OverflowError, TypeError, ValueError) as error:
         raise AskedWrongly(f"the chat template can't render {text[:40]!a}: {error}") from error
     bos = tokenizer.bos_token_id
@@ -63,11 +63,18 @@ def text_of(tokenizer: Any, token_ids: Sequence[int], *, stop: StopReason) -> st
     return str(tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
 
-def check_fits(model: LanguageModel, prompts: Sequence[Prompt], *, limit_tokens: int) -> None:
-    """Nothing, when each prompt and `limit_tokens` new tokens fit the positions of the model; else `AskedWrongly`."""
+def check_fits(
+    model: LanguageModel, prompts: Sequence[Prompt], *, limit_tokens: int, shorten: str = "the prompt"
+) -> None:
+    """Nothing, when each prompt and `limit_tokens` new tokens fit the positions of the model; else `AskedWrongly`.
+
+    `shorten` is what to shorten where the prompt alone leaves no room.
+    """
     longest = max(prompts, key=lambda prompt: len(prompt.token_ids), default=None)
     if longest is not None and len(longest.token_ids) + limit_tokens > model.context_tokens:
+        prompt_tokens = len(longest.token_ids)
+        remedy = "lower limit_tokens" if prompt_tokens < model.context_tokens else f"shorten {shorten}"
         raise AskedWrongly(
-            f"row {longest.row}: {len(longest.token_ids)} prompt tokens + limit_tokens = {limit_tokens} exceed the "
-            f"context of {model.context_tokens} tokens of {model.path}; lower limit_tokens"
+            f"row {longest.row}: {prompt_tokens} prompt tokens + limit_tokens = {limit_tokens} exceed the "
+            f"context of {model.context_tokens} tokens of {model.path}; {remedy}"
         )

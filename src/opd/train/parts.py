@@ -34,8 +34,8 @@ from opd.train.reward import Reward
 from opd.train.scoring import Scoring, scorer_of
 from opd.train.teachers import (
     TeacherName,
-    as_seen,
     check_pair,
+    check_room,
     load_teacher,
     role,
     seen_by_teachers,
@@ -103,7 +103,7 @@ def build(
     )
     check_fits(student, prompts, limit_tokens=recipe.rollouts.limit_tokens)
     for name, teacher in teachers.items():
-        check_fits(teacher, as_seen(prompts, name), limit_tokens=recipe.rollouts.limit_tokens)
+        check_room(name, asked[name], teacher, prompts, recipe.rollouts.limit_tokens)
     sampled = learner if recipe.machine.engine == "vllm" else student  # sent tensor by tensor, from shares as well
     chosen = sampler_of(recipe, sampled, prompts, ranks=ranks)
     return Parts(
