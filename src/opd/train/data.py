@@ -4,6 +4,7 @@ JSON Lines or parquet; a row has at least a problem and an answer, each as text 
 named by its place in the file, so that a filter changes no row's sampling noise.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,16 +159,30 @@ def _teacher(
     if field is None:
         (only,) = known
         return only
-    named = written(value_in(values, field))
+    value = value_in(values, field)
+    named = written(value)
     if named in known:
         return named
     there_are = f"there are: {', '.join(sorted(filter(None, known)))}"
+    if value is None and field not in values:
+        raise AskedWrongly(
+            f"{place}: no field {field!r} to name its teacher; it has {sorted(values)}. Set data.teacher_field to "
+            "that which does, or write the name into the row"
+        )
     if named is None or not named.strip():
-        raise AskedWrongly(f"{place}: field {field!r} names no teacher; {there_are}")
+        raise AskedWrongly(
+            f"{place}: field {field!r} names no teacher: {_shown(value)}; {there_are}. Write one of these names into "
+            "the row, or leave such rows out by data.where"
+        )
     raise AskedWrongly(
         f"{place}: field {field!r} names teacher {named!r}; {there_are}. Add [teachers.{named}], or leave such rows "
         "out by data.where"
     )
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _problem(values: Mapping[str, Any], field: str, *, place: str) -> str:
