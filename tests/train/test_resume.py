@@ -265,7 +265,7 @@ def test_another_recipe_is_refused_with_every_difference(recipe: Recipe, whole: 
         find_start(other, whole)
     for part in (
         "optimizer.lr = 0.003, the run has 0.01",
-        "budget.steps = 9, the run has 10",
+        "budget.steps = 9, the run has 10, which may grow and not shrink",
         "seed = 5, the run has 0",
     ):
         assert part in str(refusal.value)
@@ -406,8 +406,11 @@ def test_a_state_that_names_no_models_is_gone_on_from(stopped: Recipe, tmp_path:
             ["data.repeats=allow"],
             [],
         ),  # a run of an older version may go on with rows that a new one has to be told of
-        (["budget.max_wall_seconds=50"], ["budget.max_wall_seconds = 50.0, the run has null"]),
-        (["budget.epochs=1"], ["budget.epochs = 1, the run has null"]),
+        (
+            ["budget.max_wall_seconds=50"],
+            ["budget.max_wall_seconds = 50.0, the run has null, which may grow and not shrink"],
+        ),
+        (["budget.epochs=1"], ["budget.epochs = 1, the run has null, which may grow and not shrink"]),
         (["objective.clip=0.3"], ["objective.clip = 0.3, the run has 0.2"]),
         (["save.keep=9"], ["save.keep = 9, the run has 3"]),
         (["save.keep_best=1"], ["save.keep_best = 1, the run has 0"]),
@@ -473,6 +476,12 @@ def test_the_line_of_the_states_own_step_may_be_missing_or_torn(recipe: Recipe, 
 def test_a_state_that_is_gone_is_not_taken_for_one_that_never_was(recipe: Recipe, whole: Path) -> None:
     shutil.rmtree(whole / "state")
     with pytest.raises(AnswerIsNo, match="made 10 steps, and its trainer state is gone"):
+        find_start(recipe, whole)
+
+
+def test_a_file_of_a_state_that_is_gone_is_named(recipe: Recipe, whole: Path) -> None:
+    (whole / "state" / "step-000010" / "state.safetensors").unlink()
+    with pytest.raises(AnswerIsNo, match=r"state/step-000010/state\.safetensors is gone\. .* newest checkpoint$"):
         find_start(recipe, whole)
 
 

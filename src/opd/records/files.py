@@ -210,8 +210,14 @@ def discard(folder: Path) -> None:
 
 def is_complete(folder: Path) -> bool:
     """Whether the folder was published: its mark is there, and every file that it names still is."""
+    return (folder / COMPLETE).is_file() and not lost(folder)
+
+
+def lost(folder: Path) -> list[Path]:
+    """Files that a published folder's mark names and that are gone; none where it has no mark."""
     mark = folder / COMPLETE
-    return mark.is_file() and all((folder / name).is_file() for name in read_json(mark)["files"])
+    named = read_json(mark)["files"] if mark.is_file() else ()
+    return [folder / name for name in named if not (folder / name).is_file()]
 
 
 def _object(line: bytes, *, place: str, whole_text: bool) -> dict[str, Any]:

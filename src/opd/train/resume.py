@@ -29,7 +29,7 @@ from opd.train.parts import Parts
 from opd.train.ranks.handing import handed
 from opd.train.recipe import Recipe
 from opd.train.shares import read_shares
-from opd.train.state import States, TrainerState, read_state, read_tensors
+from opd.train.state import BEGIN_ANEW, States, TrainerState, read_state, read_tensors
 
 BEGAN = "began.json"
 METRICS = "metrics.jsonl"
@@ -105,6 +105,7 @@ def differences(before: Recipe, now: Recipe) -> list[str]:
     keys = [key for key in (old | new) if old.get(key) != new.get(key) and not _is_free(key)]
     return [
         f"{key} = {json.dumps(new.get(key))}, the run has {json.dumps(old.get(key))}"
+        + (", which may grow and not shrink" if key in _MAY_RISE else "")
         for key in keys
         if not (key in _MAY_RISE and _at_least(new.get(key), old.get(key)))
     ]
@@ -165,7 +166,8 @@ def _check_never_had_one(recipe: Recipe, out: Path) -> None:
     """A run without a state begins anew only where that repeats the little that it did before its first one."""
     done = len(_lines(out / METRICS))
     if any(recipe.save.state_due(step, ends=False) for step in range(1, done + 1)):
-        raise AnswerIsNo(f"{out} made {done} steps, and its trainer state is gone; begin a new run in another folder")
+        gone = next(iter(States(out).lost()), "its trainer state")
+        raise AnswerIsNo(f"{out} made {done} steps, and {gone} is gone. {BEGIN_ANEW}")
     if done and recipe.save.state_every == 0:
         raise AskedWrongly(
             f"{out} made {done} steps with save.state_every = 0, so there is no state to go on from; begin a new "

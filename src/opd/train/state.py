@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from opd.records.errors import AnswerIsNo
 from opd.records.failures import NotWritten, in_words
-from opd.records.files import begun, discard, is_complete, publish, read_json, tree, write_json
+from opd.records.files import begun, discard, is_complete, lost, publish, read_json, tree, write_json
 from opd.records.metrics import StepMetrics
 from opd.records.settings import Settings, read
 from opd.train.clock import Spent
@@ -31,6 +31,7 @@ from opd.train.retries import PAUSES_SECONDS, retried
 
 _NAME = re.compile(r"step-(\d+)")
 _TENSORS = "state.safetensors"
+BEGIN_ANEW = "Begin a new run with student.model set to its newest checkpoint"
 
 Kind = tuple[torch.Size, torch.dtype]
 
@@ -63,10 +64,18 @@ class States:
 
     def whole(self) -> list[Path]:
         """The published ones, by step."""
+        return [path for path in self._published() if is_complete(path)]
+
+    def lost(self) -> list[Path]:
+        """Files that published ones had, and that are gone."""
+        return [path for folder in self._published() for path in lost(folder)]
+
+    def _published(self) -> list[Path]:
+        """By step; what has no name of a step is none of them."""
         if not self._folder.is_dir():
             return []
         found = [(int(match[1]), path) for path in self._folder.iterdir() if (match := _NAME.fullmatch(path.name))]
-        return [path for _, path in sorted(found) if is_complete(path)]
+        return [path for _, path in sorted(found)]
 
     def begin(self, step: int) -> Path:
         """An empty folder for the tensors of a step's state, which others write; `save` publishes it.
@@ -108,7 +117,7 @@ def read_state(folder: Path) -> TrainerState:
     if damaged := sorted(name for name, digest in tree(folder).items() if marked.get(name) != digest):
         raise AnswerIsNo(
             f"{folder / damaged[0]} is damaged: its SHA-256 is not the one in .complete; no run goes on from it. "
-            "Begin a new run with student.model set to its newest checkpoint"
+            f"{BEGIN_ANEW}"
         )
     return read(TrainerState, folder / "state.json")
 
