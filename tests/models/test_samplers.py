@@ -65,7 +65,11 @@ def test_guesses_are_for_the_engine_alone(random_models):
     model = load_model(random_models / "student", dtype="float32", device="cpu")
     chosen = choose_sampler(model, SAMPLING, engine="auto", largest_batch=8, drafts="history")
     assert chosen.said == "engine, drafts to 4 sequences"
-    with pytest.raises(AskedWrongly, match=r'^machine.drafts = "history" is for the engine, and plain samples'):
+    for_engine = '^machine.drafts = "history" is for the engine, and here samples plain'
+    with pytest.raises(AskedWrongly, match=f"{for_engine}; set"):
         choose_sampler(model, SAMPLING, engine="plain", largest_batch=8, drafts="history")
     assert drafted_by(PlainSampler(model, SAMPLING)) is None
     assert drafted_by(chosen.sampler) is None  # before the first call
+    model.module.set_output_embeddings(nn.Linear(32, 320, bias=True))
+    with pytest.raises(AskedWrongly, match=f"{for_engine}: its head has a bias; set"):
+        choose_sampler(model, SAMPLING, engine="auto", largest_batch=8, drafts="history")

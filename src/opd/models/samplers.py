@@ -51,10 +51,8 @@ def choose_sampler(
     between two calls, and the ranks that it spans, its `team`. Raises `AskedWrongly` when what was asked for can't
     run the model, or nothing can.
     """
-    said = sampler_meant(model.module, engine=engine)
+    said = sampler_meant(model.module, engine=engine, drafts=drafts)
     narrow = torch.finfo(model.module.dtype).bits < 32
-    if drafts != "off" and said != ENGINE:
-        raise AskedWrongly(f'machine.drafts = "{drafts}" is for the engine, and {said} samples; set it to "off"')
     if engine == "vllm":
         if prompt_tokens is None:
             prompt_tokens = model.context_tokens - sampling.limit_tokens
@@ -68,12 +66,25 @@ def choose_sampler(
     return Chosen(sampler=PlainSampler(model, sampling, largest_batch=largest_batch), said=said, differs=narrow)
 
 
-def sampler_meant(module: Any, *, engine: EngineChoice, tensor_parallel: int = 1) -> str:
+def sampler_meant(
+    module: Any, *, engine: EngineChoice, drafts: DraftsChoice = "off", tensor_parallel: int = 1
+) -> str:
     """Which sampler transformers' model gets, as `Chosen.said` begins; its weights need not be there.
 
     vLLM would cut it into `tensor_parallel` parts. Raises `AskedWrongly` as `choose_sampler` does, as far as the
     model's build shows.
     """
+    said = _build_meant(module, engine=engine, tensor_parallel=tensor_parallel)
+    if drafts != "off" and said != ENGINE:
+        sampler, _, reason = said.partition(": ")
+        because = f": {reason}" if reason else ""
+        raise AskedWrongly(
+            f'machine.drafts = "{drafts}" is for the engine, and here samples {sampler}{because}; set drafts to "off"'
+        )
+    return said
+
+
+def _build_meant(module: Any, *, engine: EngineChoice, tensor_parallel: int) -> str:
     if engine == "vllm":
         if fault := vllm_misfit(module) or uncut(module.config, tensor_parallel):
             raise AskedWrongly(f'vLLM can\'t run this model here: {fault}; set machine.engine = "auto"')
