@@ -54,3 +54,17 @@ def test_a_plan_that_cannot_work_says_all_of_it_and_answers_no(
 def test_a_recipe_that_is_not_there_is_asked_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "no-such-recipe"]) == 2
     assert "arith_tiny" in capsys.readouterr().err
+
+
+def test_the_speed_of_links_is_the_recipes_or_assumed_and_can_not_be_next_to_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["plan", "arith_tiny", "--ranks", "2", "--out", str(tmp_path), "--set", "machine.device=cpu"]
+    said = {None: "at 1 GB/s, assumed of processes of one machine by gloo", "2e9": "at 2 GB/s, by the recipe"}
+    for speed, words in said.items():
+        sets = [] if speed is None else ["--set", f"machine.link_bytes_per_second={speed}"]
+        assert run([*asked, *sets]) == 0
+        assert words in capsys.readouterr().out
+    for speed in ("1e-300", "0", "-1", "inf"):
+        assert run([*asked, "--set", f"machine.link_bytes_per_second={speed}"]) == 2
+        assert "machine.link_bytes_per_second" in capsys.readouterr().err

@@ -392,6 +392,17 @@ def test_the_plan_says_how_many_vllms_the_ranks_are(make_recipe, tmp_path: Path)
         (['lora.targets=["query"]'], "student: lora: no linear layer is called query"),
         (['lora.targets=["lm_head"]'], "student: lora.targets names lm_head, which is the embedding too"),
         (["lora.rank=2", 'machine.engine="engine"'], "student: the engine can't run this model: its q_proj"),
+        (["machine.drafts=history", "machine.engine=plain"], 'student: machine.drafts = "history" '),
+        (["machine.drafts=history", "lora.rank=2"], 'student: machine.drafts = "history" '),
+        (["machine.engine=persistent"], "{student}: the persistent kernel can't run this model here: it computes in"),
+        (
+            ["machine.engine=persistent", "student.dtype=bfloat16", "machine.device=cpu"],
+            "{student}: the persistent kernel can't run this model here: there is no GPU",
+        ),
+        (
+            ["machine.exact=true", "student.dtype=bfloat16", "machine.device=cpu"],
+            "{student}: machine.exact can't be had here: there is no GPU; set it to false",
+        ),
         (
             ['reward.grader="nope:f"'],
             "reward: grader = 'nope:f': ModuleNotFoundError: No module named 'nope'; correct",
@@ -404,11 +415,59 @@ def test_what_a_run_refuses_is_in_the_way_of_its_plan(
 ) -> None:
     """And the run makes no folder."""
     recipe = make_recipe(*sets)
+    fault = fault.replace("{student}", f"student: {recipe.student.model}")
     plan = make_plan(recipe, out=tmp_path / "run")
     assert [one for one in plan.lacks if one.startswith(fault)], plan.lacks
     with pytest.raises(AskedWrongly, match=re.escape(fault.removeprefix("student: "))):
         prepare(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_ranks_that_can_not_be_one_vllm_are_said_beside_all_that_is_missing(make_recipe, tmp_path: Path) -> None:
+    recipe = make_recipe("machine.engine=vllm", "machine.tensor_parallel=3", "data.sha256=0123")
+    faults = lacks(recipe, ranks=2)
+    assert [fault for fault in faults if fault.startswith("machine.tensor_parallel = 3 with 2 processes: ")]
+    assert [fault for fault in faults if fault.startswith("training data: ")]
+    with pytest.raises(AskedWrongly, match=r"(?s)asks for 0123.*machine.tensor_parallel = 3 with one process: "):
+        prepare(recipe, tmp_path / "run")
+
+
+def test_ranks_on_a_cpu_have_its_memory_among_them(
+    make_recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = make_recipe("rollouts.prompts_per_step=4")
+    alone, two = (make_plan(recipe, out=tmp_path, ranks=ranks) for ranks in (1, 2))
+    assert (alone.memory.has_bytes, two.memory.has_bytes) == (memory_bytes("cpu"), memory_bytes("cpu") // 2)
+    three_times = 3 * max(alone.memory.needed_bytes, two.memory.needed_bytes)
+    monkeypatch.setattr("opd.train.plan.memory_bytes", lambda _: three_times)
+    for ranks in (1, 2):
+        assert make_plan(recipe, out=tmp_path, ranks=ranks).lacks == ()
+    (fault,) = make_plan(recipe, out=tmp_path, ranks=4).lacks
+    assert fault.startswith("memory: a rank takes about ")
+    assert " GiB for each of 4 ranks; start fewer ranks, or lower machine.micro_batch_tokens" in fault
+
+
+def test_a_teacher_with_a_longer_prompt_takes_more_to_score_and_to_keep(make_routed, tmp_path: Path) -> None:
+    """Rows alone in their micro-batch, so that each of the prompt's tokens is one more of the forward pass."""
+    asked = "Be brief. " * 9 + "{problem}"
+    plans = {
+        sets: make_plan(make_routed("machine.micro_batch_tokens=1", *sets), out=tmp_path)
+        for sets in ((), (f"teachers.math.prompt={asked}",))
+    }
+    short, long = plans.values()
+    seen = build(make_routed(*list(plans)[1])).prompts
+    drawn = max(len(one.token_ids) for one in seen)
+    scored = max(len(one.teacher_ids or ()) for one in seen)
+    assert scored > 2 * drawn
+    for plan, tokens in ((short, drawn + 8), (long, scored + 8)):
+        sizes = {(part.phase, part.name): part.bytes for part in plan.memory.parts}
+        assert sizes["score", "forward pass of a micro-batch"] == tokens * (3 * 64 + 6 * 32) * 4
+        assert sizes["score", "logits of a chunk"] == tokens * 320 * 4 * 3
+    updates = [[part for part in plan.memory.parts if part.phase == "update"] for plan in plans.values()]
+    assert updates[0] == updates[1]
+    assert short.prompt_tokens == long.prompt_tokens == drawn
+    more = max(len(one.token_ids) + len(one.teacher_ids or ()) for one in seen) - drawn
+    assert long.disk.needed_bytes - short.disk.needed_bytes == 3 * 3 * 2 * 4 * more
 
 
 def test_a_compiler_that_is_not_there_is_lacking(make_recipe, tmp_path: Path, monkeypatch) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from opd.records.rollouts import Prompt
 from opd.train import relief as module
 from opd.train.memory import GIB, Found, Shape, load_of, look, memory_parts, peak
 from opd.train.relief import relief
@@ -18,8 +19,12 @@ def reference(monkeypatch) -> None:
     monkeypatch.setattr(module, "look", lambda _: KNOWN)
 
 
+def of(tokens: int) -> list[Prompt]:
+    return [Prompt(row=0, problem="", answer="", token_ids=(1,) * tokens)]
+
+
 def said(recipe, phase: str | None, *, device: str = "cuda") -> str:
-    return relief(recipe, prompt_tokens=1_024, phase=phase, device=device)
+    return relief(recipe, prompts=of(1_024), phase=phase, device=device)
 
 
 SIZES = ("student.dtype=bfloat16", "teacher.dtype=bfloat16", "rollouts.limit_tokens=7168", "rollouts.per_prompt=4")
@@ -72,7 +77,7 @@ def test_lowering_what_is_named_lowers_what_is_planned(make_recipe) -> None:
         return peak([part for part in parts if part.phase in (phase, "always")], device="cpu")
 
     for phase in ("sample", "score", "update"):
-        text = relief(base, prompt_tokens=64, phase=phase, device="cpu")
+        text = relief(base, prompts=of(64), phase=phase, device="cpu")
         named = text.rpartition("; lower ")[2].partition(", or set")[0].split(", ")
         assert named
         for setting in named:

@@ -132,8 +132,8 @@ def _reduced(reduction: "Reduction") -> "Table":
     table = _table(f"{travels} between {reduction.ranks} ranks, a step")
     table.add_row("gradients of each", _size(reduction.gradient_bytes), "")
     table.add_row("sent by each", _size(reduction.sent_bytes), "and received")
-    known = "measured" if reduction.measured else "assumed"
-    speed = f"at {reduction.bytes_per_second / 1e9:g} GB/s, {known} of {reduction.link}"
+    known = "by the recipe" if reduction.measured else f"assumed of {reduction.link}"
+    speed = f"at {reduction.bytes_per_second / 1e9:g} GB/s, {known}"
     table.add_row("time", f"{reduction.seconds:,.3f} s", speed, style="bold")
     return table
 

@@ -10,6 +10,7 @@ from opd.models.layers import missing_compiler
 from opd.models.machine import device_meant, memory_bytes
 from opd.models.served.scorer import check_here
 from opd.models.vllm.installed import vllm_version
+from opd.models.vllm.team import unshared
 from opd.records.errors import AskedWrongly
 from opd.train.data import check_data
 from opd.train.memory import GIB, Found, look, state_bytes, teachers_weights, trained_parameters
@@ -19,13 +20,13 @@ from opd.train.sink import lacking
 from opd.train.teachers import TeacherName, role, section
 
 
-def lacks(recipe: Recipe) -> list[str]:
-    """Everything that the recipe needs and this machine does not have; empty when the run can start.
+def lacks(recipe: Recipe, *, ranks: int = 1) -> list[str]:
+    """Everything that so many ranks of the recipe need and don't have here; empty when the run can start.
 
     A model on the hub is fetched only when nothing else is lacking.
     """
     student, teachers = look(recipe.student), look_at_teachers(recipe)
-    others = _beside_models(recipe)
+    others = _beside_models(recipe, ranks)
     if not others and _least_memory(recipe, student, teachers) is None:
         student = student if student.here else look(recipe.student, fetch=True)
         fetched = look_at_teachers(recipe, fetch=True)
@@ -33,9 +34,11 @@ def lacks(recipe: Recipe) -> list[str]:
     return [*_of_models(recipe, student, teachers), *others]
 
 
-def missing_here(recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Found]) -> list[str]:
+def missing_here(
+    recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Found], *, ranks: int = 1
+) -> list[str]:
     """The same with these models as they were found; nothing is fetched."""
-    return [*_of_models(recipe, student, teachers), *_beside_models(recipe)]
+    return [*_of_models(recipe, student, teachers), *_beside_models(recipe, ranks)]
 
 
 def look_at_teachers(recipe: Recipe, *, fetch: bool = False) -> dict[TeacherName, Found]:
@@ -49,7 +52,7 @@ def _of_models(recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Fo
     return faults + [fault for fault in [_least_memory(recipe, student, teachers)] if fault]
 
 
-def _beside_models(recipe: Recipe) -> list[str]:
+def _beside_models(recipe: Recipe, ranks: int) -> list[str]:
     faults = [
         _fault(lambda: check_data(recipe.data), "training data"),
         *lacking(recipe.sinks),
@@ -57,6 +60,7 @@ def _beside_models(recipe: Recipe) -> list[str]:
         missing_compiler(device_meant(recipe.machine.device)) if recipe.machine.compile else None,
         unusable_grader(recipe.reward),
         _fault(vllm_version, "machine") if recipe.vllms else None,
+        unshared(recipe.machine.tensor_parallel, ranks=ranks),
         *(
             _fault(partial(check_here, one.served, section=section(name)), role(name))
             for name, one in recipe.all_teachers.items()

@@ -12,7 +12,7 @@ its backward pass was counted from the tensors that autograd saved (`tests/train
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from opd.models.vllm.scorer import ROWS as SCORED_ROWS
 from opd.models.weights import parameters_in
 from opd.records.errors import AskedWrongly
 from opd.records.files import read_json
+from opd.records.rollouts import Prompt
 from opd.records.settings import Settings
 from opd.train.model import ModelSettings
 from opd.train.objective import Divergence
@@ -94,6 +95,15 @@ def load_of(recipe: Recipe, *, prompt_tokens: int) -> Load:
     )
 
 
+def loads_of(recipe: Recipe, prompts: Sequence[Prompt]) -> tuple[Load, Load]:
+    """The student's and, where the prompts may be longer ones, the teachers'; without prompts with the longest."""
+    drawn = [len(one.token_ids) for one in prompts]
+    scored = [len(one.teacher_ids or one.token_ids) for one in prompts]
+    longest = (max(lengths, default=recipe.data.limit_prompt_tokens) for lengths in (drawn, scored))
+    student, teachers = (load_of(recipe, prompt_tokens=tokens) for tokens in longest)
+    return student, teachers
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """What is known of a model before it is loaded."""
@@ -133,11 +143,13 @@ def memory_parts(
     device: str,
     student: Found,
     teachers: Mapping[TeacherName, Found],
+    scored: Load | None = None,
     ranks: int = 1,
 ) -> list[Part]:
     """What the run holds, by part, on each of so many ranks.
 
-    What depends on a model's shape is left out where its directory is not here.
+    `scored` is the teachers' load where it is not the student's. What depends on a model's shape is left out where
+    its directory is not here.
     """
     parts = [Part(name="libraries and workspace", bytes=CONTEXT_BYTES[device])]
     width = WIDTHS[recipe.student.dtype]
@@ -157,7 +169,7 @@ def memory_parts(
                 copied = cut.weight_bytes(layers=student.shape.layers, vocabulary=student.shape.rows)
                 parts.append(Part(name="persistent kernel's weights", bytes=copied))
         parts += _updating(recipe, student.shape, load, matrices=matrices, device=device)
-    return parts + _teachers_scoring(recipe, load, teachers, device=device)
+    return parts + _teachers_scoring(recipe, scored or load, teachers, device=device)
 
 
 def teachers_weights(recipe: Recipe, teachers: Mapping[TeacherName, Found], *, device: str) -> list[Part]:

@@ -10,7 +10,6 @@ import torch
 from pydantic import PositiveInt
 
 from opd.models.machine import device_meant, memory_bytes
-from opd.models.vllm.team import unshared
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.settings import Settings
 from opd.train.clock import SLACK
@@ -22,7 +21,7 @@ from opd.train.memory import (
     Load,
     Part,
     layers_parameters,
-    load_of,
+    loads_of,
     memory_parts,
     peak,
     trained_parameters,
@@ -47,7 +46,7 @@ class Space(Settings):
     needed_bytes: int
     """At the worst moment."""
     has_bytes: int | None
-    """All that the device has, or what is free on the disk; null without the device."""
+    """All that the device has, on a CPU for each rank, or what is free on the disk; null without the device."""
     complete: bool
     """Whether every part could be counted; what depends on a model that is not here is left out."""
 
@@ -121,13 +120,13 @@ def make_plan(
     prompt_tokens = max((len(one.token_ids) for one in survey.prompts), default=recipe.data.limit_prompt_tokens)
     steps, rows_seen, tokens = _amounts(recipe, survey.rows)
     own = recipe_of_a_rank(recipe, ranks)
-    load = load_of(own, prompt_tokens=prompt_tokens)
-    reduction = _reduction(recipe, survey.student, load, device, ranks)
-    memory = _memory_space(own, survey, load, device, reduction)
-    disk = _disk_space(recipe, survey.student, place, steps=steps or recipe.budget.steps, prompt_tokens=prompt_tokens)
-    missing = [*missing_here(recipe, survey.student, survey.teachers), *survey.faults, *_short(memory, disk, device)]
+    loads = loads_of(own, survey.prompts)
+    reduction = _reduction(recipe, survey.student, loads[0], device, ranks)
+    memory = _memory_space(own, survey, loads, device, reduction, ranks=ranks)
+    disk = _disk_space(recipe, survey, place, steps=steps or recipe.budget.steps)
+    missing = missing_here(recipe, survey.student, survey.teachers, ranks=ranks)
+    missing += [*survey.faults, *_short(memory, disk, device, ranks)]
     missing += too_many(ranks, prompts_per_step=recipe.rollouts.prompts_per_step)
-    missing += [fault for fault in [unshared(recipe.machine.tensor_parallel, ranks=ranks)] if fault]
     said = _said(recipe, survey, evaluations or {})
     rehearsal = forecast = None
     if rehearsed and reduction is not None and reduction.shard != "none":
@@ -228,10 +227,14 @@ def _reduction(recipe: Recipe, student: Found, load: Load, device: str, ranks: i
     )
 
 
-def _memory_space(recipe: Recipe, survey: Survey, load: Load, device: str, reduction: Reduction | None) -> Space:
-    """Of one rank, whose recipe and load it is."""
-    ranks = reduction.ranks if reduction else 1
-    parts = memory_parts(recipe, load, device=device, student=survey.student, teachers=survey.teachers, ranks=ranks)
+def _memory_space(
+    recipe: Recipe, survey: Survey, loads: tuple[Load, Load], device: str, reduction: Reduction | None, *, ranks: int
+) -> Space:
+    """Of one rank, whose recipe and loads they are; on a CPU the ranks have the machine's memory among them."""
+    student, teachers = survey.student, survey.teachers
+    parts = memory_parts(
+        recipe, loads[0], device=device, student=student, teachers=teachers, scored=loads[1], ranks=ranks
+    )
     if reduction is not None:
         size = min(BUCKET_BYTES, reduction.gradient_bytes)
         parts.append(Part(name="gradients on their way", bytes=size, phase="update"))
@@ -241,14 +244,17 @@ def _memory_space(recipe: Recipe, survey: Survey, load: Load, device: str, reduc
     return Space(
         parts=tuple(parts),
         needed_bytes=peak(parts, device=device),
-        has_bytes=memory_bytes(device) if there else None,
+        has_bytes=memory_bytes(device) // (ranks if device == "cpu" else 1) if there else None,
         complete=all(one.shape is not None for one in (survey.student, *survey.teachers.values())),
     )
 
 
-def _disk_space(recipe: Recipe, student: Found, place: Path, *, steps: int, prompt_tokens: int) -> Space:
-    """An older checkpoint or state goes when the newer one is whole, so there is one more of each for a while."""
-    save, asked = recipe.save, recipe.rollouts
+def _disk_space(recipe: Recipe, survey: Survey, place: Path, *, steps: int) -> Space:
+    """An older checkpoint or state goes when the newer one is whole, so there is one more of each for a while.
+
+    A rollout's table has its prompt as the student sees it and, where that differs, as its teacher does.
+    """
+    save, asked, student = recipe.save, recipe.rollouts, survey.student
     count = student.parameters
     parts = []
     if count is not None:
@@ -264,7 +270,8 @@ def _disk_space(recipe: Recipe, student: Found, place: Path, *, steps: int, prom
             parts.append(Part(name="trainer states, 2 at once", bytes=2 * state))
     if save.rollouts:
         token_bytes = TOKEN_BYTES + save.alternatives * ALTERNATIVE_BYTES
-        each = asked.limit_tokens * token_bytes + prompt_tokens * 4
+        prompts = [len(one.token_ids) + len(one.teacher_ids or ()) for one in survey.prompts]
+        each = asked.limit_tokens * token_bytes + 4 * max(prompts, default=recipe.data.limit_prompt_tokens)
         rollouts = steps * asked.prompts_per_step * asked.per_prompt
         parts.append(Part(name="rollouts, at most", bytes=rollouts * each))
     return Space(
@@ -275,13 +282,15 @@ def _disk_space(recipe: Recipe, student: Found, place: Path, *, steps: int, prom
     )
 
 
-def _short(memory: Space, disk: Space, device: str) -> list[str]:
+def _short(memory: Space, disk: Space, device: str, ranks: int) -> list[str]:
     faults = []
     if not memory.fits and memory.has_bytes is not None:
+        who, fewer = ("the run", "") if ranks == 1 else ("a rank", "start fewer ranks, or ")
+        each = f" for each of {ranks} ranks" if ranks > 1 and device == "cpu" else ""
         faults.append(
-            f"memory: the run takes about {memory.needed_bytes / GIB:.1f} GiB, {device} has "
-            f"{memory.has_bytes / GIB:.1f} GiB; lower machine.micro_batch_tokens, rollouts.largest_batch or "
-            "rollouts.limit_tokens"
+            f"memory: {who} takes about {memory.needed_bytes / GIB:.1f} GiB, {device} has "
+            f"{memory.has_bytes / GIB:.1f} GiB{each}; {fewer if each else ''}lower machine.micro_batch_tokens, "
+            "rollouts.largest_batch or rollouts.limit_tokens"
         )
     if not disk.fits and disk.has_bytes is not None:
         faults.append(

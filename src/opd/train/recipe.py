@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     Field,
     NonNegativeInt,
-    PositiveFloat,
     SerializeAsAny,
     field_serializer,
     field_validator,
@@ -105,7 +104,7 @@ class MachineSettings(Settings):
     shard: Sharing = "none"
     """What the ranks of a run share among them: nothing; master weights and AdamW's memory, a share each
     (`optimizer`); the layers' weights and gradients as well, but while sampling (`full`: FSDP2)."""
-    link_bytes_per_second: PositiveFloat | None = None
+    link_bytes_per_second: Annotated[float, Field(ge=1e6)] | None = None
     """Of a ring of all ranks, as `benchmarks/bench_ranks.py` measures it, for `opd plan`; null: assumed."""
     recompute_layers: bool = False
     """Gradient checkpointing: a layer keeps only its input and runs again in the backward pass."""

@@ -1,22 +1,27 @@
 """What to lower when the memory of a device ran out, by the arithmetic of the plan."""
 
-from opd.train.memory import GIB, Load, Part, load_of, look, memory_parts
+from collections.abc import Sequence
+
+from opd.records.rollouts import Prompt
+from opd.train.memory import GIB, Load, Part, loads_of, look, memory_parts
 from opd.train.recipe import Recipe
 
 
-def relief(recipe: Recipe, *, prompt_tokens: int, phase: str | None, device: str) -> str:
+def relief(recipe: Recipe, *, prompts: Sequence[Prompt], phase: str | None, device: str) -> str:
     """What the plan finds in this phase, the largest part first, and the settings that these parts shrink with.
 
-    `prompt_tokens`: of the longest prompt. Of a phase that the plan does not have, what is always there.
+    Of a phase that the plan does not have, what is always there.
     """
-    load = load_of(recipe, prompt_tokens=prompt_tokens)
+    load, scored = loads_of(recipe, prompts)
     student = look(recipe.student)
     teachers = {name: look(one) for name, one in recipe.all_teachers.items()}
-    parts = memory_parts(recipe, load, device=device, student=student, teachers=teachers)
+    parts = memory_parts(recipe, load, device=device, student=student, teachers=teachers, scored=scored)
     ordered = sorted(parts, key=lambda part: -part.bytes)
     kept = [part for part in ordered if part.phase == "always"]
     added = [part for part in ordered if part.phase == phase]
-    keys = dict.fromkeys(key for part in (*added, *kept) for key in _settings(part, load))
+    keys = dict.fromkeys(
+        key for part in (*added, *kept) for key in _settings(part, scored if part.phase == "score" else load)
+    )
     told = f"by the plan {_total(kept)} are always there"
     if added:
         told += f" and this phase adds {_total(added)}: {', '.join(f'{one.name} {_size(one)}' for one in added)}"

@@ -62,9 +62,9 @@ def prepare(
     began = time.monotonic() if began is None else began
     check_enough(recipe.rollouts.prompts_per_step, ranks)
     ranks.first(lambda: _check_place(out, start))
-    ranks.first(lambda: _check_machine(recipe))  # what has to be fetched is fetched once
+    ranks.first(lambda: _check_machine(recipe, ranks.count))  # what has to be fetched is fetched once
     if not ranks.writes:
-        _check_machine(recipe)
+        _check_machine(recipe, ranks.count)
     if rehearsed is not None:
         rehearsed(rehearse(recipe, place=existing_parent(out), ranks=ranks))
     parts = build(recipe, began_with=start.origins if start else None, began=began, ranks=ranks)
@@ -92,6 +92,8 @@ def run(
     ranks = parts.ranks
     with ExitStack() as stack:
         ranks.first(lambda: _claim(out, start, stack))
+        if parts.shares is not None:
+            _check_seen(out, start, ranks)
         progress = Progress()
         followers = Followers(recipe.sinks, out, warn=warn)
 
@@ -113,8 +115,7 @@ def run(
             if ranks.writes:
                 _record(error, out, progress, seconds=parts.budget.seconds)
             if isinstance(error, torch.OutOfMemoryError):
-                prompt_tokens = max(len(prompt.token_ids) for prompt in parts.prompts)
-                advice = relief(recipe, prompt_tokens=prompt_tokens, phase=progress.phase, device=parts.device)
+                advice = relief(recipe, prompts=parts.prompts, phase=progress.phase, device=parts.device)
                 raise AnswerIsNo(f"out of device memory ({error}); {advice}") from error
             raise
         finally:
@@ -127,11 +128,13 @@ def run(
 def _check_place(out: Path, start: Start | None) -> None:
     if start is None:
         check_free(out)
+    else:
+        check_writable(out)
     check_space(out)
 
 
-def _check_machine(recipe: Recipe) -> None:
-    missing = lacks(recipe)
+def _check_machine(recipe: Recipe, ranks: int) -> None:
+    missing = lacks(recipe, ranks=ranks)
     if missing:
         raise AskedWrongly("\n  - ".join(["the recipe is fine, but this machine lacks what it needs:", *missing]))
 
@@ -146,6 +149,16 @@ def _claim(out: Path, start: Start | None, stack: ExitStack) -> None:
         check_unmoved(out, start)
 
 
+def _check_seen(out: Path, start: Start | None, ranks: Ranks) -> None:
+    """Nothing, when all ranks see the folder; else `AskedWrongly`, and one that would be of a new run is gone."""
+    try:
+        check_seen(out, ranks)
+    except AskedWrongly:
+        if ranks.writes and start is None:
+            out.rmdir()
+        raise
+
+
 def _open(recipe: Recipe, parts: Parts, out: Path, start: Start | None) -> None:
     """The folder is ready for the next step, and so are the parts."""
     ranks = parts.ranks
@@ -154,8 +167,6 @@ def _open(recipe: Recipe, parts: Parts, out: Path, start: Start | None) -> None:
     else:
         going_on = start
         ranks.first(lambda: go_back(out, going_on, recipe))
-    if parts.shares is not None:
-        check_seen(out, ranks)
     if start is not None:
         put_back(parts, start)
     ranks.first(lambda: _note_beginning(parts, out))

@@ -3,10 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import torch
+
 from opd.models.adapters import attach, missing_library
-from opd.models.load import load_skeleton, load_tokenizer, read_stop_ids
+from opd.models.engine.persistent import fit
+from opd.models.engine.sampler import WINDOW
+from opd.models.exact.model import misfit as exact_misfit
+from opd.models.load import LanguageModel, load_skeleton, load_tokenizer, read_stop_ids
+from opd.models.machine import device_meant
 from opd.models.samplers import sampler_meant
 from opd.records.errors import AskedWrongly
 from opd.records.metrics import LeftOut
@@ -19,6 +26,18 @@ from opd.train.memory import Found, look
 from opd.train.pairing import Speaker
 from opd.train.recipe import Recipe
 from opd.train.teachers import TeacherName, as_seen, check_pair, role, seen_by_teachers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foretold(LanguageModel):
+    """A model without weights, for a device that is there."""
+
+    place: str
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights will be."""
+        return torch.device(self.place)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,9 +95,34 @@ def _survey_student(recipe: Recipe, found: Survey) -> None:
     module = load_skeleton(folder, dtype=recipe.student.dtype)
     if recipe.lora is not None and missing_library() is None:
         attach(module, recipe.lora, seed=recipe.seed)
-    found.sampler = sampler_meant(
-        module, engine=recipe.machine.engine, tensor_parallel=recipe.machine.tensor_parallel
+    machine = recipe.machine
+    sampler = sampler_meant(
+        module, engine=machine.engine, drafts=machine.drafts, tensor_parallel=machine.tensor_parallel
     )
+    _check_kernels(recipe, folder, module, found.student_tokenizer)
+    found.sampler = sampler
+
+
+def _check_kernels(recipe: Recipe, folder: Path, module: Any, tokenizer: Any) -> None:
+    """Nothing, where the steps that are asked for by name can be had, as far as shows without weights."""
+    device, machine = device_meant(recipe.machine.device), recipe.machine
+    if device == "cuda" and not torch.cuda.is_available():  # said to be lacking
+        return
+    model = Foretold(
+        module=module,
+        tokenizer=tokenizer,
+        path=folder,
+        vocabulary=len(tokenizer),
+        stop_ids=frozenset(),
+        unpackable=None,
+        place=device,
+    )
+    if machine.exact and (reason := exact_misfit(model)):
+        raise AskedWrongly(f"{folder}: machine.exact can't be had here: {reason}; set it to false")
+    if machine.engine == "persistent":
+        limit = recipe.rollouts.limit_tokens
+        if reason := fit.misfit(model) or fit.length_misfit(limit, window=WINDOW["cuda"]):
+            raise AskedWrongly(f"{folder}: the persistent kernel can't run this model here: {reason}")
 
 
 def _survey_pair(found: Survey, name: TeacherName) -> None:
