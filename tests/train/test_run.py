@@ -13,6 +13,7 @@ from opd.records.files import is_complete, read_json, read_lines, tree
 from opd.records.metrics import RunSummary
 from opd.records.settings import read
 from opd.train.recipe import Recipe
+from opd.train.resume import find_start
 from opd.train.run import check_free, prepare, run
 
 
@@ -93,6 +94,16 @@ def test_a_new_or_empty_folder_is_free_and_a_file_is_not(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(AskedWrongly, match=r"not a folder|exists and is not empty"):
         check_free(tmp_path / "file")
+
+
+def test_a_run_in_a_folder_that_can_not_be_written_does_not_go_on(make_recipe, tmp_path: Path, monkeypatch) -> None:
+    out = tmp_path / "run"
+    recipe = make_recipe("budget.steps=2")
+    go(recipe, out)
+    longer = recipe.changed(["budget.steps=3"])
+    monkeypatch.setattr("os.access", lambda *_: False)  # as on a mount that is read-only, which root can't have here
+    with pytest.raises(AskedWrongly, match="can't be written to"):
+        prepare(longer, out, start=find_start(longer, out))
 
 
 def test_a_machine_that_lacks_something_is_told_all_of_it_and_nothing_is_created(make_recipe, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def build(
         student=student.tokenizer,
         tokenizers={name: one.tokenizer for name, one in teachers.items()},
     )
-    check_fits(student, prompts, limit_tokens=recipe.rollouts.limit_tokens)
+    check_fits(student, prompts, limit_tokens=recipe.rollouts.limit_tokens, shorten="data.prompt")
     for name, teacher in teachers.items():
         check_room(name, asked[name], teacher, prompts, recipe.rollouts.limit_tokens)
     sampled = learner if recipe.machine.engine == "vllm" else student  # sent tensor by tensor, from shares as well

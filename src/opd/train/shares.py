@@ -3,6 +3,7 @@
 So all ranks must see the run's folder. A state goes on on any number of ranks, shared or not, whoever wrote it.
 """
 
+import shutil
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 
 from opd.records.errors import AskedWrongly
+from opd.records.files import PARTIAL
 from opd.train.ranks.ranks import Ranks
 from opd.train.ranks.sharded import ShardedMasters
 from opd.train.ranks.shelf import kinds_in, read_rows, write_rows
@@ -19,8 +21,13 @@ from opd.train.state import States, check_same
 
 
 def check_seen(out: Path, ranks: Ranks) -> None:
-    """Nothing, when all ranks see the run's folder, in which rank 0 has written; else `AskedWrongly` on all."""
-    if blind := [rank for rank, sees in enumerate(ranks.everyone((out / "recipe.json").is_file())) if not sees]:
+    """Nothing, when all ranks see what rank 0 writes into the run's folder; else `AskedWrongly` on all."""
+    mark = out / f"recipe.json{PARTIAL}"  # with which a folder is still free, should this be killed
+    ranks.first(mark.touch)
+    seen = ranks.everyone(mark.is_file())
+    if ranks.writes:
+        mark.unlink()
+    if blind := [rank for rank, sees in enumerate(seen) if not sees]:
         raise AskedWrongly(
             f"ranks {blind} don't see {out}, where each rank writes its share of the trainer's state; name a folder "
             'on a file system that all machines share, or set machine.shard = "none"'
@@ -42,6 +49,8 @@ def save_shares(states: States, step: int, tensors: Mapping[str, torch.Tensor], 
     try:
         retried(lambda: write_rows(folder, shares.placed(tensors), ranks))
     except (OSError, SafetensorError) as error:
+        if ranks.writes:
+            shutil.rmtree(folder, ignore_errors=True)  # on a full disk the room is needed
         raise states.not_written(step, error) from error
 
 

@@ -224,7 +224,7 @@ def test_a_share_that_can_not_be_written_ends_all_ranks_alike(make_recipe, tmp_p
     assert len({message for _, message in found}) == 1
     assert "state/step-000002 could not be saved (errno 27, EFBIG" in found[0][1]
     assert "there is none before it" in found[0][1]
-    assert not list(out.glob("state/step-??????"))
+    assert not list(out.glob("state/*"))
     assert read_json(out / "failure.json")["errno_name"] == "EFBIG"
 
 

@@ -26,6 +26,7 @@ from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sharded import own_rows
 from opd.train.ranks.sharing import Sharing, shared
 from opd.train.recipe import Recipe
+from opd.train.run import prepare, run
 from opd.train.shares import check_seen, whole
 from opd.train.update import OptimizerSettings, Updater
 
@@ -218,6 +219,27 @@ def blind(out: Path) -> str:
 
 
 def test_a_folder_that_a_rank_does_not_see_is_refused_by_all(tmp_path: Path) -> None:
-    (tmp_path / "recipe.json").write_text("{}")
     for said in together(2, blind, tmp_path):
         assert said.startswith(f"ranks [1] don't see {tmp_path}")
+    assert not list(tmp_path.iterdir())
+
+
+def begun_apart(recipe: Recipe, out: Path) -> str:
+    """What a new run says of which rank 1 has its folder elsewhere."""
+    with joined(device="cpu") as ranks:
+        mine = out if ranks.rank != 1 else out / "elsewhere"
+        try:
+            run(recipe, prepare(recipe, mine, ranks=ranks), mine)
+        except AskedWrongly as error:
+            return str(error)
+    return ""
+
+
+def test_a_run_whose_folder_a_rank_does_not_see_leaves_none_behind(
+    recipes: dict[str, Recipe], tmp_path: Path
+) -> None:
+    """So that the same command with machine.shard = "none" finds it free."""
+    out = tmp_path / "run"
+    for said in together(2, begun_apart, recipes["plain"].changed(["machine.shard=optimizer"]), out):
+        assert said.startswith(f"ranks [1] don't see {out}")
+    assert not out.exists()
