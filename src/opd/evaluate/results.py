@@ -106,11 +106,14 @@ def read_results(path: Path, *, name: str | None = None, choice: Choice | None =
 def results_of(source: Source) -> Results:
     """The samples counted by question; `AskedWrongly` for none, and for one that is there twice."""
     protocol = source.protocol
-    questions, counts = tally(
-        ((row.question, row.sample, row.correct) for row in source.rows),
-        questions=protocol.questions if protocol else None,
-        samples_per_question=protocol.samples_per_question if protocol else None,
-    )
+    try:
+        questions, counts = tally(
+            ((row.question, row.sample, row.correct) for row in source.rows),
+            questions=protocol.questions if protocol else None,
+            samples_per_question=protocol.samples_per_question if protocol else None,
+        )
+    except AskedWrongly as error:  # of several sources, the one that lacks something is named
+        raise AskedWrongly(f"{source.name}: {error}") from error
     return Results(
         name=source.name,
         questions=questions,

@@ -31,6 +31,8 @@ LONG = 1_000_000  # characters of one response
 
 DEFAULTS = {
     "recipe": {
+        "teachers.NAME.model": {"default": None, "required": True, "doc": "A model."},
+        "teachers.NAME.prompt": {"default": None, "required": False, "doc": "What it is asked."},
         "optimizer.lr": {"default": 6e-4, "required": False, "doc": "How far an update goes."},
         "budget.steps": {"default": None, "required": True, "doc": "Updates."},
         "budget.max_wall_seconds": {"default": None, "required": False, "doc": "Of wall clock."},
@@ -61,6 +63,25 @@ def make_train(
     byte_tokenizer().save(str(folder / "rollouts" / "tokenizer.json"))
     for step, rollouts in kept.items():
         write_table(table_path(folder, step), rollouts)
+    return folder
+
+
+def make_taught(folder: Path) -> Path:
+    """A training run of two teachers, one of which sees another prompt than the student."""
+    tokenizer = byte_tokenizer()
+    one = scored(tokenizer, response="73-9=64<eos>")
+    ids = tuple(tokenizer.encode("Compute 73-9+7..", add_special_tokens=False).ids)
+    kept = [
+        replace(one, rollout=replace(one.rollout, prompt=replace(one.rollout.prompt, teacher=name, teacher_ids=seen)))
+        for name, seen in (("plain", None), ("terse", ids), ("plain", None))
+    ]
+    make_train(folder, steps=0, kept={1: kept})
+    recipe = json.loads((folder / "recipe.json").read_text())
+    prompts = {"plain": None, "terse": "{problem}."}
+    teachers = {name: {"model": "some/model", "prompt": prompt} for name, prompt in prompts.items()}
+    write_json(folder / "recipe.json", {"teachers": teachers, **recipe})
+    step = metrics(1).resolved() | {"kl": 0.34, "teachers": {"plain": {"kl": 0.093}, "terse": {"kl": 0.582}}}
+    (folder / "metrics.jsonl").write_text(line(step))
     return folder
 
 

@@ -230,7 +230,7 @@ def test_the_install_s_own_comparison_is_what_is_shown(tmp_path, make_score, sco
     assert Comparison.model_validate_json(json.dumps(found["comparison"])).questions == 4
     assert (found["a_right"], found["b_right"]) == ([2, 2, 2, 2], [0, 2, 2, 2])
     assert refused["comparison"] is None
-    assert refused["missing"].startswith("3 questions have samples; 500 are declared")
+    assert refused["missing"].startswith(f"{tmp_path / 'odd'}: 3 questions have samples; 500 are declared")
 
 
 def test_asking_for_what_a_run_is_not_is_answered_by_a_sentence(tmp_path, make_train, make_score):

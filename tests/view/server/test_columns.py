@@ -52,6 +52,15 @@ def test_a_bucket_has_the_mean_and_the_true_extremes_of_its_steps(tmp_path_facto
         begin += rows
 
 
+def test_a_star_in_a_name_stands_for_any_characters(run):
+    write(run, [{"step": 1, "kl": 0.5, "teachers": {"terse": {"kl": 0.7, "clamped": 0.0}, "plain": {"kl": 0.1}}}])
+    found = page(run, names=("kl", "teachers/*/kl"))
+    assert {name: one["mean"] for name, one in found["series"].items()} == {
+        "kl": [0.5], "teachers/terse/kl": [0.7], "teachers/plain/kl": [0.1]
+    }  # fmt: skip
+    assert page(run, names=("loss/*",))["series"] == {}
+
+
 def test_a_spike_of_one_step_in_two_thousand_is_seen_in_ten_points(run):
     write(run, [{"step": step, "loss": 900.0 if step == 1234 else 1.0} for step in range(1, 2001)])
     found = page(run, points=10)

@@ -54,7 +54,7 @@ def rollouts():
 
 
 def page(rollouts, run, step=2, **changes):
-    asked = {"offset": 0, "limit": 50, "filters": [], "sort": "order", "graded": False}
+    asked = {"offset": 0, "limit": 50, "filters": [], "teachers": [], "sort": "order", "graded": False}
     return rollouts.page(run, step, **(asked | changes))
 
 
@@ -208,6 +208,39 @@ def test_an_alternative_has_the_blank_that_it_would_have_within_a_text(kind, tex
     assert _word(5, made) == _word(-1, made).replace("-1", "5") == "⟨id 5 has no text⟩"
 
 
+def taught(one, tokenizer, *, by, sees=None):
+    ids = None if sees is None else tuple(tokenizer.encode(sees, add_special_tokens=False).ids)
+    return replace(one, rollout=replace(one.rollout, prompt=replace(one.rollout.prompt, teacher=by, teacher_ids=ids)))
+
+
+def test_a_rollout_names_its_teacher_with_the_prompt_that_it_saw(make, rollouts, scored_of, tokenizer):
+    one = scored_of(response="73-9=64<eos>")
+    run = make(
+        [
+            taught(one, tokenizer, by="terse", sees="Compute 73-9+7.."),
+            taught(one, tokenizer, by="plain"),
+            taught(one, tokenizer, by="terse", sees="é"),
+        ]
+    )
+    found = page(rollouts, run)
+    assert [row["taught_by"] for row in found["rows"]] == ["terse", "plain", "terse"]
+    assert found["teachers"] == {"plain": 1, "terse": 2}
+    for names, indices in ((["terse"], [0, 2]), (["plain", "terse"], [0, 1, 2]), (["nobody"], [])):
+        chosen = page(rollouts, run, teachers=names)
+        assert ([row["index"] for row in chosen["rows"]], chosen["matching"]) == (indices, len(indices))
+        assert chosen["teachers"] == found["teachers"]
+    whole = [rollouts.one(run, 2, index, begin=0, count=9) for index in range(3)]
+    assert [each["taught_by"] for each in whole] == ["terse", "plain", "terse"]
+    assert [each["teacher_prompt"] for each in whole] == ["Compute 73-9+7..", None, "é"]
+
+
+def test_rows_that_name_no_teacher_have_none(make, rollouts):
+    run = make()
+    found, one = page(rollouts, run), rollouts.one(run, 2, 0, begin=0, count=9)
+    assert (found["teachers"], found["rows"][0]["taught_by"]) == ({}, None)
+    assert (one["taught_by"], one["teacher_prompt"]) == (None, None)
+
+
 def rewrite(run, change):
     path = table_path(run.path, 2)
     table = change(pq.read_table(path))
@@ -258,6 +291,7 @@ DAMAGE = {
         ],
     ),
     "a missing list": lambda t: with_column(t, "token_ids", [None, *t["token_ids"].to_pylist()[1:]]),
+    "a teacher that is no name": lambda t: t.append_column("teacher", pa.array([7] * len(t))),
     "a missing column": lambda t: t.drop_columns(["student_logp"]),
     "a column of another kind": lambda t: t.set_column(7, "token_ids", pa.array(["x"] * len(t))),
 }

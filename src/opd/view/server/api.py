@@ -120,6 +120,7 @@ class Api:
             offset=number(asked, "offset", 0),
             limit=number(asked, "limit", 50, least=1, most=_MOST_ROWS),
             filters=words_of(asked, "filter", known=rollouts.FILTERS),
+            teachers=words_of(asked, "teacher"),
             sort=word(asked, "sort", rollouts.SORTS),
             graded=flag(asked, "grades"),
         )

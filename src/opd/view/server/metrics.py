@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class Metrics:
     def page(self, run: Place, *, names: Sequence[str], after: int, points: int) -> dict[str, Any]:
         """The steps after one, in at most so many buckets; all names where none is given.
 
-        Raises `Unreadable` for a file that can't be read.
+        `*` in a name stands for any characters. Raises `Unreadable` for a file that can't be read.
         """
         columns = self.columns(run)
         if columns is None and (why := run.at(FILE).why_closed()):
@@ -48,12 +49,13 @@ class Metrics:
             return {"names": [], "steps": 0, "last": None, "passed_over": 0, **_EMPTY}
         shown = columns.after(after)
         known = [name for name in columns.values if name != "step"]
+        wanted = [one for name in names for one in ([name] if "*" not in name else _matching(known, name))]
         return {
             "names": known,
             "steps": len(shown.keys),
             "last": int(columns.keys[-1]) if len(columns.keys) else None,
             "passed_over": columns.passed_over,
-            **bucketed(shown, names or known, most=points),
+            **bucketed(shown, wanted if names else known, most=points),
         }
 
     def facts(self, run: Place) -> dict[str, Any]:
@@ -65,6 +67,10 @@ class Metrics:
 
 
 _EMPTY: dict[str, Any] = {"buckets": {"first": [], "until": [], "rows": []}, "series": {}}
+
+
+def _matching(names: Sequence[str], pattern: str) -> list[str]:
+    return [name for name in names if fnmatchcase(name, pattern)]
 
 
 def _step(line: Mapping[str, Any]) -> float | None:

@@ -5,6 +5,7 @@ What else the teacher would have said is there where the recipe asked for it (`s
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,16 +51,30 @@ class Rollouts:
         }
 
     def page(
-        self, run: Place, step: int, *, offset: int, limit: int, filters: Sequence[str], sort: str, graded: bool
+        self,
+        run: Place,
+        step: int,
+        *,
+        offset: int,
+        limit: int,
+        filters: Sequence[str],
+        teachers: Sequence[str],
+        sort: str,
+        graded: bool,
     ) -> dict[str, Any]:
-        """Some of a step's rollouts: those that pass, in this order, from one on."""
+        """Some of a step's rollouts: those that pass, of these teachers or of all, in this order, from one on."""
         table = self.table(run, step)
         verdicts, missing = (None, None)
         if graded or {"right", "wrong", "ungraded"} & set(filters):
             verdicts, missing = self._grades.of(run, step, table, self._texts)
         kinds = [_kinds(table, index, verdicts) for index in range(len(table.facts))]
         wanted = [group & set(filters) for group in _KINDS]
-        passing = [index for index, own in enumerate(kinds) if all(not group or group & own for group in wanted)]
+        passing = [
+            index
+            for index, own in enumerate(kinds)
+            if all(not group or group & own for group in wanted)
+            and (not teachers or table.facts[index]["taught_by"] in teachers)
+        ]
         passing.sort(key=lambda index: _rank(table, index, sort))
         counted: dict[str, int | None] = {name: sum(name in own for own in kinds) for name in FILTERS}
         if verdicts is None:
@@ -71,6 +86,7 @@ class Rollouts:
             "matching": len(passing),
             "offset": offset,
             "counts": counted,
+            "teachers": _teachers(table),
             "graded": verdicts is not None,
             "grades_missing": missing,
             "rows": [_row(table, index, None if verdicts is None else verdicts[index]) for index in shown],
@@ -93,6 +109,7 @@ class Rollouts:
             **facts,
             "repeats_at": _place(table.loops[index]),
             "prompt": self._texts.prompt(run, table.prompts[index].as_py()),
+            "teacher_prompt": self._teacher_prompt(run, table, index),
             "tokens": len(ids),
             "from": begin,
             "ids": ids[shown].tolist(),
@@ -116,6 +133,11 @@ class Rollouts:
             raise Gone(f"no rollouts of step {step} are kept in {run.at(FOLDER).path}")
         return self._shelf.get(place, stamp, lambda _: read_table(place))
 
+    def _teacher_prompt(self, run: Place, table: Table, index: int) -> str | None:
+        """The prompt as the teacher saw it; None where that is the student's."""
+        ids = None if table.teacher_prompts is None else table.teacher_prompts[index].as_py()
+        return None if ids is None else self._texts.prompt(run, ids)
+
     def _alternatives(self, run: Place, table: Table, places: slice) -> dict[str, Any] | None:
         """The teacher's likeliest tokens at these places: ids and nats, place after place, and the texts by id."""
         if table.others is None:
@@ -127,6 +149,12 @@ class Rollouts:
             "logp": _nats(logp_NK.ravel()),
             "texts": self._texts.words(run, np.unique(ids_NK).tolist()),
         }
+
+
+def _teachers(table: Table) -> dict[str, int]:
+    """How many rollouts each teacher scored, by name; none where rows name no teacher."""
+    names = (facts["taught_by"] for facts in table.facts)
+    return dict(sorted(Counter(name for name in names if name is not None).items()))
 
 
 def _row(table: Table, index: int, verdict: Mapping[str, Any] | None) -> dict[str, Any]:

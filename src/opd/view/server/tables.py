@@ -25,6 +25,7 @@ _NAME = re.compile(r"step-([0-9]{6,9})\.parquet")
 _MOST_BYTES = 2 << 30  # of a table, unpacked: 100 million tokens
 _FACTS = ("row", "epoch", "sample", "problem", "answer", "stop")
 _LISTS = ("prompt_ids", "token_ids", "student_logp", "teacher_logp")
+_TAUGHT = ("teacher", "teacher_prompt_ids")
 _OTHERS = ("alternative_ids", "alternative_logp")
 
 
@@ -41,8 +42,9 @@ class Others:
 class Table:
     """The rollouts of a step. Log-probabilities in nats."""
 
-    facts: Sequence[dict[str, Any]]  # row, epoch, sample, problem, answer, stop of each
+    facts: Sequence[dict[str, Any]]  # row, epoch, sample, problem, answer, stop, taught_by of each
     prompts: "pa.ListArray"
+    teacher_prompts: "pa.ListArray | None"  # null where the teacher sees what the student does
     ids: NDArray[np.int32]
     student: NDArray[np.float32]
     teacher: NDArray[np.float32]
@@ -87,7 +89,7 @@ def read_table(place: Place) -> Table:
                     raise Unreadable(
                         f"{place.path} unpacks to more than {_MOST_BYTES >> 30} GiB, too much for a page"
                     )
-                others = [name for name in _OTHERS if name in opened.schema_arrow.names]
+                others = [name for name in (*_TAUGHT, *_OTHERS) if name in opened.schema_arrow.names]
                 table = opened.read(columns=[*_FACTS, *_LISTS, *others]).combine_chunks()
             table.validate(full=True)  # offsets that a flipped bit moved would be read as tokens
             return _columns(table, place)
@@ -107,8 +109,12 @@ def _columns(table: "pa.Table", place: Place) -> Table:
     student, teacher = (_flat(lists[name], np.float32) for name in _LISTS[2:])
     spans = [slice(int(first[one - 1]) if one else 0, int(first[one])) for one in range(table.num_rows)]
     return Table(
-        facts=table.select(list(_FACTS)).to_pylist(),
+        facts=[
+            {**facts, "taught_by": name}
+            for facts, name in zip(table.select(list(_FACTS)).to_pylist(), _teachers(table), strict=True)
+        ],
         prompts=lists["prompt_ids"],
+        teacher_prompts=_list(table, _TAUGHT[1]) if _TAUGHT[1] in table.column_names else None,
         ids=ids,
         student=student,
         teacher=teacher,
@@ -117,6 +123,16 @@ def _columns(table: "pa.Table", place: Place) -> Table:
         loops=[repetition_onset(ids[span]) for span in spans],
         worst=_worst(np.abs(teacher - student), spans),
     )
+
+
+def _teachers(table: "pa.Table") -> list[str | None]:
+    """The name of each row's teacher; None where rows name none."""
+    if _TAUGHT[0] not in table.column_names:
+        return [None] * table.num_rows
+    names: list[str | None] = table.column(_TAUGHT[0]).to_pylist()
+    if any(not isinstance(name, str | None) for name in names):
+        raise ValueError(f"{_TAUGHT[0]} is a column of {table.column(_TAUGHT[0]).type}")
+    return names
 
 
 def _others(table: "pa.Table", ends: NDArray[np.int64]) -> Others | None:

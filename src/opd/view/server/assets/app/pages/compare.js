@@ -54,7 +54,7 @@ function Finding({ found, waits, error }) {
     <div class="tiles">
       <${Tile} name=${html`A: ${names[0]}`} tone="start" value=${number(found.a.mean)} below=${html`± ${number(found.a.stderr)}`} />
       <${Tile} name=${html`B: ${names[1]}`} tone="distilled" value=${number(found.b.mean)} below=${html`± ${number(found.b.stderr)}`} />
-      <${Tile} name="B − A" value=${said ? html`<${Delta} value=${said.difference} />` : '…'} below=${said && html`± ${number(said.stderr)}, 95 % interval ${interval(said.ci95, signed)}<${Reach} said=${said} />`} />
+      <${Tile} name="B − A" value=${said ? html`<${Delta} value=${said.difference} />` : waits ? '…' : '—'} below=${!said && !waits ? 'not known; why is said above' : said && html`± ${number(said.stderr)}, 95 % interval ${interval(said.ci95, signed)}<${Reach} said=${said} />`} />
     </div>
     ${said && html`<${Facts} abreast rows=${[
       ['by t', said.p === null ? 'undefined' : chance(said.p)], ['by sign flips', chance(said.p_permutation)],

@@ -4,7 +4,7 @@
 import { html, useMemo, useState } from '/assets/vendor/htm-preact.js';
 import { change, useHere } from '../address.js';
 import { api, useAsked } from '../asking.js';
-import { Curve } from '../curve.js';
+import { Curve, TONES } from '../curve.js';
 import { Waiting } from '../parts.js';
 import { bytes, duration, percent, small } from '../words.js';
 
@@ -35,19 +35,27 @@ const GROUPS = [
   ]],
 ];
 const PARTS = [['sample', '--one'], ['score', '--two'], ['update', '--three'], ['save', '--four']];
+const TEACHER = /^teachers\/([^/]+)\/kl$/;
+
 /** What every run page draws. */
-export const DRAWN = [...GROUPS.flatMap(([, list]) => list.map(([name]) => name)), ...[...PARTS, ['total']].map(([part]) => `seconds/${part}`)];
+export const DRAWN = ['teachers/*/kl', ...GROUPS.flatMap(([, list]) => list.map(([name]) => name)), ...[...PARTS, ['total']].map(([part]) => `seconds/${part}`)];
 export const POINTS = 500; // of a curve: more than a picture has pixels for
+const NONE = [];
 const OPEN = 4;            // curves more than these that are shown without being asked for
 const COUNTED = new Set(['rollouts', 'rows_seen']); // say nothing as a curve
 const WEIGHTS = [0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99];
+
+/** The lines of KL to each teacher, where rows name theirs: as many as there are colours beside that of all. */
+export const taught = series => Object.keys(series).filter(name => TEACHER.test(name)).slice(0, TONES.length - 1)
+  .map((name, place) => ({ key: name, name: name.match(TEACHER)[1], tone: TONES[place + 1], ...series[name] }));
 
 export function Curves({ metrics, id, version, pick }) {
   const { query } = useHere();
   const place = Math.min(WEIGHTS.length - 1, Math.max(0, Number(query.smooth) || 0));
   const weight = WEIGHTS[place];
   const x = metrics.buckets.until;
-  const more = metrics.names.filter(name => !DRAWN.includes(name) && !name.startsWith('seconds/') && !COUNTED.has(name));
+  const teachers = useMemo(() => taught(metrics.series), [metrics]);
+  const more = metrics.names.filter(name => !DRAWN.includes(name) && !teachers.some(one => one.key === name) && !name.startsWith('seconds/') && !COUNTED.has(name));
   const each = metrics.buckets.rows.length ? Math.max(...metrics.buckets.rows) : 0;
   if (!x.length) return html`<h2>Curves</h2><p class="quiet">No step has ended yet; the first one appears here by itself.</p>`;
   const group = (name, list) => {
@@ -56,7 +64,7 @@ export function Curves({ metrics, id, version, pick }) {
       <h3>${name}</h3>
       <div class="curves">
         ${name === 'Cost' && html`<${Seconds} metrics=${metrics} x=${x} weight=${weight} pick=${pick} />`}
-        ${shown.map(([one, said, unit, say]) => html`<${One} key=${one} name=${one} said=${said} unit=${unit} say=${say ?? small} x=${x} series=${metrics.series[one]} weight=${weight} pick=${pick} />`)}
+        ${shown.map(([one, said, unit, say]) => html`<${One} key=${one} name=${one} said=${said} unit=${unit} say=${say ?? small} x=${x} series=${metrics.series[one]} beside=${one === 'kl' ? teachers : NONE} weight=${weight} pick=${pick} />`)}
       </div>` : null;
   };
   return html`
@@ -80,8 +88,8 @@ function More({ id, names, version, weight, pick }) {
         : html`<${Waiting} error=${error} what="Reading them" />`)}</details>`;
 }
 
-function One({ name, said, unit, say, x, series, weight, pick }) {
-  const lines = useMemo(() => [{ name, tone: '--one', ...series }], [series]);
+function One({ name, said, unit, say, x, series, beside = NONE, weight, pick }) {
+  const lines = useMemo(() => [{ name: beside.length ? 'all' : name, tone: '--one', ...series }, ...beside], [series, beside]);
   return html`<figure class="one" data-curve=${name}><figcaption>${said} <span class="quiet">${unit}</span></figcaption>
     <${Curve} label=${said} x=${x} lines=${lines} weight=${weight} say=${say} pick=${pick} /></figure>`;
 }

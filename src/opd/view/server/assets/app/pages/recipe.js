@@ -30,11 +30,11 @@ export function Recipe({ recipe, all, choose }) {
     </section>`;
 }
 
-/** Whether a key has its default; null where that isn't known. Those of the objective are the chosen objective's. */
+/** Whether a key has its default; null where that isn't known. Those of the objective are the chosen objective's, and every teacher has the same. */
 function standing({ key, value: held }, recipe, defaults) {
   const objective = recipe.find(one => one.key === 'objective.name')?.value;
   const own = key.startsWith('objective.') ? defaults?.objectives?.[objective]?.[key.slice('objective.'.length)] : null;
-  const known = own ?? defaults?.recipe?.[key];
+  const known = own ?? defaults?.recipe?.[key.replace(/^teachers\.[^.]+\./, 'teachers.NAME.')];
   if (!known) return { usual: null, standard: null, required: false, doc: null };
   const usual = JSON.stringify(held) === JSON.stringify(known.default);
   return { usual, standard: known.default, required: known.required, doc: known.doc };

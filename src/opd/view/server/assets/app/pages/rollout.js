@@ -1,12 +1,12 @@
 // One rollout, token by token: coloured by gap = log teacher − log student, in nats, as `opd/view/tokens.py` does.
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '/assets/vendor/htm-preact.js';
-import { change } from '../address.js';
+import { change, useSwitch } from '../address.js';
 import { api, useAsked } from '../asking.js';
 import { useKeys } from '../keys.js';
 import { Waiting } from '../parts.js';
 import { Strip } from '../strip.js';
-import { Long, Said, element, layOut, linesIn, setText, useKept } from '../text.js';
+import { Long, Said, element, layOut, linesIn, setText } from '../text.js';
 import { count, number, plural, probability, signed } from '../words.js';
 
 const MOST = 20000;   // tokens that are asked for at once
@@ -16,7 +16,7 @@ const NAMED = 8;      // of the widest gaps
 export function Rollout({ id, step, index, place }) {
   const from = place === null ? 0 : Math.floor((place - 1) / MOST) * MOST;
   const { value: rollout, error } = useAsked(api(`runs/${id}/rollouts/${step}/${index}`, { from, count: MOST }));
-  const [rendered, setRendered] = useKept('rendered', false);
+  const [rendered, setRendered] = useSwitch('formulas');
   const [pointed, setPointed] = useState(null);
   const gaps = useMemo(() => rollout?.student.map((logp, at) => (rollout.teacher[at] === null || logp === null ? 0 : rollout.teacher[at] - logp)) ?? [], [rollout]);
   const at = place === null ? null : place - 1 - from;
@@ -36,10 +36,11 @@ export function Rollout({ id, step, index, place }) {
   const told = pointed ?? at;
   return html`
     <article class="rollout-page" aria-label=${`Rollout ${index} of step ${step}`}>
-      <p class="quiet">${plural(rollout.tokens, 'token')}; ${rollout.stop === 'length' ? 'cut short by the limit' : `ended by ${rollout.stop}`}; row ${count(rollout.row)} of the data, epoch ${rollout.epoch}, sample ${rollout.sample}; right would be <b><${Said} text=${rollout.answer ?? 'unknown'} most=${120} /></b>
+      <p class="quiet">${plural(rollout.tokens, 'token')}; ${rollout.stop === 'length' ? 'cut short by the limit' : `ended by ${rollout.stop}`}; row ${count(rollout.row)} of the data, epoch ${rollout.epoch}, sample ${rollout.sample}; right would be <b><${Said} text=${rollout.answer ?? 'unknown'} most=${120} /></b>${rollout.taught_by !== null && html`; scored by teacher <b><${Said} text=${rollout.taught_by} most=${80} /></b>`}
         ${rollout.repeats_at !== null && html`; <b class="down">in a loop from token ${count(rollout.repeats_at)}</b>`}</p>
       ${rollout.text_missing && html`<p class="note"><${Said} text=${rollout.text_missing} /></p>`}
       <details class="prompt" open=${(rollout.prompt ?? '').length < 600}><summary>Prompt</summary><${Long} text=${rollout.prompt ?? rollout.problem ?? ''} maths=${rendered} /></details>
+      ${rollout.teacher_prompt !== null && html`<details class="prompt" open=${rollout.teacher_prompt.length < 600}><summary>Prompt, as teacher <${Said} text=${rollout.taught_by ?? ''} most=${80} /> saw it</summary><${Long} text=${rollout.teacher_prompt} maths=${rendered} /></details>`}
       <${Strip} label="Gap of every token; arrows move" values=${gaps} from=${-3} until=${3} current=${at} pick=${to => jump(from + to + 1)} height=${56}
         tone=${gap => [gap < 0 ? '--lower-ink' : '--higher-ink', Math.abs(gap) < rollout.levels[0] ? 0.35 : 0.95]} says=${to => words(rollout, gaps, to, from)} />
       <${Reading} rollout=${rollout} at=${told} from=${from} />

@@ -57,7 +57,7 @@ function Steps({ steps, step }) {
 function Table({ id, step, query }) {
   const filters = query.filter ? query.filter.split(',') : [];
   const graded = query.grades || filters.some(one => ['right', 'wrong', 'ungraded'].includes(one)) ? 1 : null;
-  const asked = { filter: query.filter, sort: query.sort, grades: graded };
+  const asked = { filter: query.filter, teacher: query.teacher, sort: query.sort, grades: graded };
   const key = JSON.stringify([id, step, asked]);
   const { answer, row, error } = usePaged(key, (offset, limit) => api(`runs/${id}/rollouts/${step}`, { ...asked, offset, limit }));
   const [current, setCurrent] = useState(null);
@@ -65,14 +65,18 @@ function Table({ id, step, query }) {
 
   const open = index => { const found = row(index); if (found) { setCurrent(index); change({ at: found.index, place: null }); } };
   const first = answer?.rows[0]?.index ?? null;
-  const narrowed = query.filter !== undefined || query.sort !== undefined;
+  const narrowed = query.filter !== undefined || query.teacher !== undefined || query.sort !== undefined;
   useEffect(() => { setCurrent(narrowed ? null : at); }, [key]); // unless narrowed, a row's place in the list is its place in the table
   const options = useMemo(() => KINDS.map(([value, said, name]) => [value, said, answer?.counts[name] ?? null]), [answer]);
   const toggle = kind => change({ filter: (filters.includes(kind) ? filters.filter(one => one !== kind) : [...filters, kind]).join(','), at: null, place: null });
+  const teachers = Object.entries(answer?.teachers ?? {}).map(([name, many]) => [name, name, many]);
+  const chosen = query.teacher ? query.teacher.split(',') : [];
+  const teach = name => change({ teacher: (chosen.includes(name) ? chosen.filter(one => one !== name) : [...chosen, name]).join(','), at: null, place: null });
   const shown = at ?? first;
   return html`
     <div class="tools">
       <${Choice} label="Only" options=${options} chosen=${filters} choose=${toggle} />
+      ${teachers.length > 1 && html`<${Choice} label="Teacher" options=${teachers} chosen=${chosen} choose=${teach} />`}
       <${Pick} label="Order" options=${SORTS} chosen=${query.sort ?? 'order'} choose=${sort => change({ sort: sort === 'order' ? null : sort, at: null, place: null })} />
       ${answer && !answer.graded && html`<button type="button" onClick=${() => change({ grades: 1 })}>Grade them</button>`}
     </div>
@@ -80,7 +84,7 @@ function Table({ id, step, query }) {
     ${answer?.grades_missing && html`<p class="note"><${Said} text=${answer.grades_missing} /></p>`}
     ${error && html`<${Waiting} error=${error} />`}
     ${answer && html`<div class="beside">
-      ${answer.matching === 0 ? html`<${Empty}><h2>None of ${plural(answer.total, 'rollout')} fits</h2><button type="button" onClick=${() => change({ filter: null })}>Show all</button><//>` : html`
+      ${answer.matching === 0 ? html`<${Empty}><h2>None of ${plural(answer.total, 'rollout')} fits</h2><button type="button" onClick=${() => change({ filter: null, teacher: null })}>Show all</button><//>` : html`
         <${List} label="Rollouts" count=${answer.matching} height=${64} most="76vh" current=${current} move=${open} row=${index => html`<${Line} row=${row(index)} />`}
           head=${html`<span>${plural(answer.matching, 'rollout')}${answer.matching === answer.total ? '' : ` of ${count(answer.total)}`}</span>`} />`}
       ${shown !== null && html`<${Rollout} key=${`${step}/${shown}`} id=${id} step=${step} index=${shown} place=${query.place ? Number(query.place) : null} />`}
@@ -91,7 +95,7 @@ function Line({ row }) {
   if (!row) return html`<span class="quiet" role="cell">…</span>`;
   return html`<div class="rollout-line" role="cell">
     <span class="problem"><${Said} text=${row.problem.replaceAll('\n', ' ')} most=${110} /></span>
-    <span class="quiet">${count(row.tokens)} tokens, gap ${signed(row.mean_gap, 2)}, widest <b class=${row.worst?.gap < 0 ? 'lower' : 'higher'}>${signed(row.worst?.gap ?? null, 2)}</b>
+    <span class="quiet">${row.taught_by !== null && html`<b><${Said} text=${row.taught_by} most=${40} /></b>, `}${count(row.tokens)} tokens, gap ${signed(row.mean_gap, 2)}, widest <b class=${row.worst?.gap < 0 ? 'lower' : 'higher'}>${signed(row.worst?.gap ?? null, 2)}</b>
       ${row.stop === 'length' && html` <b class="tag cut">cut short</b>`}${row.repeated && html` <b class="tag cut">loop</b>`}
       ${row.verdict && html` <b class=${`tag ${row.verdict}`}>${row.verdict.replaceAll('_', ' ')}</b>`}</span></div>`;
 }

@@ -9,7 +9,7 @@ import { Elsewhere, Facts, Json, Share, State, Tile, Title, Trouble, Troubles, W
 import { Said } from '../text.js';
 import { bytes, count, duration, interval, number, plural, scored, small } from '../words.js';
 import { Curve, drawing } from '../curve.js';
-import { Curves, DRAWN, POINTS } from './curves.js';
+import { Curves, DRAWN, POINTS, taught } from './curves.js';
 import { Plan } from './plan.js';
 import { Recipe } from './recipe.js';
 
@@ -53,6 +53,7 @@ export default function Run() {
 
 function Now({ run, metrics }) {
   const last = name => { const column = metrics?.series[name]?.mean; return column?.length ? column[column.length - 1] : null; };
+  const teachers = metrics ? taught(metrics.series) : [];
   const { row } = run;
   const many = metrics?.buckets.rows.at(-1) ?? 1; // a point may stand for several steps
   const newest = metrics?.last ? (many > 1 ? `mean of steps ${count(metrics.buckets.first.at(-1))} to ${count(metrics.last)}` : `at step ${count(metrics.last)}`) : 'no step has ended';
@@ -60,7 +61,7 @@ function Now({ run, metrics }) {
     <div class="tiles">
       <${Tile} name="Step" value=${count(row.step)} below=${row.asked ? html`of ${count(row.asked)}<${Share} share=${row.step / row.asked} />` : 'no end was set'} />
       <${Tile} name="Score" tone="distilled" value=${number(row.mean)} below=${row.mean === null ? 'no checkpoint was evaluated' : html`± ${number(row.stderr)}, 95 % interval ${interval(row.ci95)}`} />
-      <${Tile} name="KL to the teacher" value=${small(last('kl'))} unit="nats" below=${`a token, ${newest}`} />
+      <${Tile} name=${teachers.length > 1 ? 'KL to the teachers' : 'KL to the teacher'} value=${small(last('kl'))} unit="nats" below=${html`a token, ${newest}${teachers.length > 1 && teachers.map((one, place) => html`${place ? ', ' : '; '}<${Said} text=${one.name} most=${40} /> ${small(last(one.key))}`)}`} />
       <${Tile} name="Response" value=${small(last('mean_tokens'))} unit="tokens" below=${`on average; ${last('cut_short') === null ? '—' : `${(100 * last('cut_short')).toFixed(1)} %`} cut short`} />
       <${Tile} name="Time" value=${duration(row.seconds)} below=${`${duration(last('seconds/total'))} for the last step`} />
     </div>`;
