@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from opd.evaluate.intervals import clopper_pearson, normal_p, normal_quantile, sign_test_p, t_interval, t_p, wilson
+from opd.evaluate.intervals import (
+    clopper_pearson,
+    normal_p,
+    normal_quantile,
+    sign_test_p,
+    t_interval,
+    t_p,
+    wilson,
+    wilson_clustered,
+)
 
 TRIALS = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -44,6 +53,15 @@ def test_both_share_intervals_are_scipys(drawn: tuple[int, int]) -> None:
 def test_a_share_of_nothing_is_undefined() -> None:
     assert wilson(0, 0) is None
     assert clopper_pearson(0, 0) is None
+
+
+@given(st.integers(2, 400).flatmap(lambda n: st.tuples(st.integers(1, n - 1), st.just(n))), st.integers(1, 500))
+def test_a_clustered_share_has_scipys_interval_of_the_trials_with_its_error(drawn: tuple[int, int], df: int) -> None:
+    hits, trials = drawn
+    share = hits / trials
+    stderr = math.sqrt(share * (1 - share) / trials) * stats.norm.ppf(0.975) / stats.t.ppf(0.975, df)
+    expected = stats.binomtest(hits, trials).proportion_ci(0.95, method="wilson")
+    assert wilson_clustered(share, stderr, df=df) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 @given(st.integers(0, 300), st.integers(0, 300))

@@ -149,6 +149,19 @@ def test_lengths_are_in_bins_of_a_round_width_and_the_wrong_apart_from_the_cut_s
     assert said.mean_correct == pytest.approx((10 + 11 + 12 + 10 + 10 + 100 + 12 + 13) / 8)
 
 
+def test_the_interval_of_a_rare_length_stays_inside_zero_and_one() -> None:
+    rows = [
+        row(f"q{place}", one, correct=True, tokens=900 if place == one == 0 else 5)
+        for place in range(8)
+        for one in (0, 1)
+    ]
+    said = report_of(rows).lengths
+    assert said is not None
+    rare = said.bins[-1]
+    assert rare.ci95 is not None
+    assert 0 < rare.ci95[0] < rare.share == 1 / 16 < rare.ci95[1] < 1
+
+
 def test_without_tokens_lengths_are_in_characters() -> None:
     rows = [row("a", 0, correct=True, response="x" * 30), row("a", 1, correct=False, response="x" * 10)]
     said = report_of(rows).lengths

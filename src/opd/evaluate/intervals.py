@@ -30,12 +30,12 @@ def t_interval(
     return value - reach, value + reach
 
 
-def wilson(hits: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float] | None:
+def wilson(hits: float, trials: float, *, confidence: float = 0.95) -> tuple[float, float] | None:
     """Wilson's score interval of a share of independent trials; None without trials.
 
     It stays inside [0, 1] and keeps a width at 0 and at 1, where the standard error is an artefact.
     """
-    if trials < 1:
+    if trials <= 0:
         return None
     z2 = normal_quantile((1 + confidence) / 2) ** 2
     share = hits / trials
@@ -45,6 +45,17 @@ def wilson(hits: int, trials: int, *, confidence: float = 0.95) -> tuple[float, 
     low = 0.0 if hits == 0 else centre - reach
     high = 1.0 if hits == trials else centre + reach
     return low, high
+
+
+def wilson_clustered(share: float, stderr: float, *, df: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share inside (0, 1), from as many independent trials as would make its t interval
+    as wide.
+    """
+    reach = float(stdtrit(df, 0.975)) * stderr
+    trials = share * (1 - share) * (normal_quantile(0.975) / reach) ** 2
+    found = wilson(share * trials, trials)
+    assert found is not None, "an error above zero stands for some trials"
+    return found
 
 
 def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float] | None:

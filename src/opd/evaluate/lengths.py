@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal
 
+from opd.evaluate.intervals import wilson_clustered
 from opd.evaluate.means import mean_of
 from opd.evaluate.rows import Row
 from opd.evaluate.statistics import Counts, mean_over_questions
@@ -75,7 +76,7 @@ def _bin(groups: Sequence[Sequence[Row]], length_of: Callable[[Row], int], *, le
         cut_short=cut_short,
         share=said.mean,
         stderr=said.stderr,
-        ci95=said.ci95,
+        ci95=wilson_clustered(said.mean, said.stderr, df=counts.questions - 1) if said.stderr else said.ci95,
     )
 
 

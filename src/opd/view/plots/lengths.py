@@ -38,7 +38,7 @@ def _of_scores(paths: Sequence[Path], *, width: float) -> Plot:
         for here, (name, (counted, said)) in zip(axes, measured, strict=True):
             _draw_bins(here, said, counted)
             literal([here.set_title(shown(name), loc="left")])
-        label = f"length of a response, {measured[0][1][1].unit}; lines: 95 %, clustered by question"
+        label = f"length of a response, {measured[0][1][1].unit}; lines: 95 % (Wilson), clustered by question"
         axes[-1].set_xlabel(fitted(label, width * 0.8))
         axes[-1].xaxis.set_major_locator(MaxNLocator(6, integer=True))
         legend(axes[0])
@@ -49,7 +49,7 @@ def _of_scores(paths: Sequence[Path], *, width: float) -> Plot:
         name="lengths",
         title=f"Lengths of responses on {found[0].score.benchmark}",
         said=f"Shares of samples by length in {measured[0][1][1].unit}, right, wrong and cut short upon each other, "
-        f"with 95 % intervals clustered by question. {said_of_each}.",
+        f"with Wilson's 95 % intervals, clustered by question. {said_of_each}.",
         figure=made,
         columns=("score", "least", "below", "right", "wrong", "cut_short", "share", "ci95_low", "ci95_high"),
         rows=tuple(row for name, (_, said) in measured for row in _bin_rows(name, said)),
@@ -83,7 +83,7 @@ def _draw_bins(axes: Axes, said: Lengths, counted: int) -> None:
         bottom = [low + part for low, part in zip(bottom, parts, strict=True)]
     for one in said.bins:
         if one.ci95 is not None and one.ci95[1] > one.ci95[0]:
-            axes.vlines((one.least + one.below) / 2, max(0.0, one.ci95[0]), one.ci95[1], color=INK, linewidth=0.9)
+            axes.vlines((one.least + one.below) / 2, *one.ci95, color=INK, linewidth=0.9)
     axes.set_ylim(0, None)
     axes.set_ylabel("share of samples")
     rule(axes, "y")
