@@ -17,6 +17,11 @@ def test_a_number_has_a_true_minus_sign_and_null_is_never_zero(value: float | No
     assert words.number(value) == said
 
 
+def test_a_difference_is_rounded_as_the_scores_that_it_is_of() -> None:
+    assert (words.number(0.5875), words.number(0.5), words.signed(0.5875 - 0.5)) == ("0.588", "0.500", "+0.088")
+    assert words.signed(0.5 - 0.5875) == "\N{MINUS SIGN}0.088"
+
+
 def test_a_difference_and_both_ends_of_its_interval_carry_their_signs() -> None:
     assert words.signed(0.378) == "+0.378"
     assert words.interval((-0.01, 0.05), difference=True) == "\N{MINUS SIGN}0.010 to +0.050"

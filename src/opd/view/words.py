@@ -6,16 +6,17 @@ from opd.records.scores import Comparison, Score
 
 UNDEFINED = "undefined"
 _MINUS = "\N{MINUS SIGN}"
+_HALF_UP = 1 + 1e-12  # binary puts 0.0875 a hair below and 0.5875 a hair above: both are halves of a thousandth
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """The value with a true minus sign; null is said to be undefined, never shown as zero."""
-    return UNDEFINED if value is None else f"{value:z.{digits}f}".replace("-", _MINUS)
+    """The value with a true minus sign, a half rounded away from zero; null is undefined, never shown as zero."""
+    return UNDEFINED if value is None else f"{value * _HALF_UP:z.{digits}f}".replace("-", _MINUS)
 
 
 def signed(value: float | None, digits: int = 3) -> str:
     """The value with its sign, plus included."""
-    return UNDEFINED if value is None else f"{value:+z.{digits}f}".replace("-", _MINUS)
+    return UNDEFINED if value is None else f"{value * _HALF_UP:+z.{digits}f}".replace("-", _MINUS)
 
 
 def interval(ends: tuple[float, float] | None, *, difference: bool = False, digits: int = 3) -> str:

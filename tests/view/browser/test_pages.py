@@ -241,7 +241,7 @@ def test_the_score_page_says_the_score_with_its_error(window):
 
 def test_numbers_are_said_as_on_the_terminal(window):
     page = window.open("/")
-    values = [0, -0.0001, 0.0004, 0.5, 0.9996, 1, 12.3456, -7.25]
+    values = [0, -0.0001, 0.0004, 0.0875, -0.5875, 0.5, 0.9996, 1, 12.3456, -7.25]
     said = page.evaluate(
         "async values => { const words = await import('/assets/app/words.js');"
         " return values.map(v => [words.number(v), words.signed(v), words.percent(Math.abs(v))]); }",

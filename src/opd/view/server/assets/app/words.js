@@ -6,9 +6,9 @@ const RAISED = { '-': '⁻', 0: '⁰', 1: '¹', 2: '²', 3: '³', 4: '⁴', 5: '
 
 const absent = value => value === null || value === undefined || Number.isNaN(value);
 
-/** `0.864`: so many decimals. */
+/** `0.864`: so many decimals; a half is rounded away from zero, also where binary puts it a hair below. */
 export function number(value, digits = 3) {
-  return absent(value) ? UNKNOWN : value.toFixed(digits).replace(/^-0(\.0*)?$/, '0$1').replace('-', MINUS);
+  return absent(value) ? UNKNOWN : (value * (1 + 1e-12)).toFixed(digits).replace(/^-0(\.0*)?$/, '0$1').replace('-', MINUS);
 }
 
 /** `+0.012`; nothing is `+0.000`, as on the terminal. */
