@@ -135,10 +135,52 @@ def test_formulas_are_rendered_and_what_is_none_stays_as_it_was_written(window):
     expect(response.locator("math mfrac")).to_have_count(1)
     expect(response.locator("math msqrt")).to_have_count(1)
     expect(response.locator(".math.display math")).to_have_count(1)
+    assert "formulas=true" in page.url  # a link leads to the same view
+    page.reload()
+    expect(response.locator("math")).to_have_count(3)
     expect(response).to_contain_text("$\\fcolorbox{red}{blue}{x}$")  # would need a style in the page
     expect(response).to_contain_text("$\\frac{$")
     page.keyboard.press("m")
     expect(response).to_have_text(made.FORMULAS)
+
+
+def test_a_boxed_answer_stands_in_a_box(window_at, tmp_path, programs):
+    file = made.make_score(tmp_path / "score", right=2) / "samples.jsonl"
+    first, *others = map(json.loads, file.read_text().splitlines())
+    file.write_text("".join(map(made.line, [first | {"response": "It is $\\boxed{65}$."}, *others])))
+    with served(tmp_path, programs=programs()) as ask:
+        page = window_at(ask).open(f"/score/{ask.id('score')}?line=0&formulas=true")
+        box = page.locator(".response menclose")
+        expect(box).to_have_css("border-top-style", "solid")
+        tall = "one => one.getBoundingClientRect().height"
+        assert (
+            box.evaluate(tall) > page.locator(".response mn").evaluate(tall) + 4
+        )  # the rule stands clear of the number
+        page.close()
+
+
+def test_marks_piled_on_a_letter_paint_over_nothing_around_it(window_at, tmp_path, programs):
+    file = made.make_score(tmp_path / "score", right=2) / "samples.jsonl"
+    first, *others = map(json.loads, file.read_text().splitlines())
+    first["judgement"] |= {"extracted": "e" + "\u0301" * 500, "reason": "e" + "\u0301" * 500}
+    file.write_text("".join(map(made.line, [first, *others])))
+    with served(tmp_path, programs=programs()) as ask:
+        page = window_at(ask).open(f"/score/{ask.id('score')}?line=0")
+        for name in (".verdict", ".facts dd"):
+            place = page.locator(f"article.sample {name}").first
+            expect(place).to_contain_text("\u0301")
+            place.scroll_into_view_if_needed()
+            box = place.bounding_box()
+            above = {"x": box["x"], "y": box["y"] - 60, "width": 80, "height": 50}
+            piled = page.screenshot(clip=above)
+            page.locator("article.sample .said").evaluate_all(
+                "all => all.forEach(one => { one.style.visibility = 'hidden' })"
+            )
+            assert page.screenshot(clip=above) == piled
+            page.locator("article.sample .said").evaluate_all(
+                "all => all.forEach(one => { one.style.visibility = '' })"
+            )
+        page.close()
 
 
 @pytest.mark.parametrize(

@@ -131,3 +131,17 @@ def test_a_share_that_is_always_none_has_an_axis_from_none_on(window):
     ends = "([low, high]) => import('/assets/app/curve.js').then(one => one.rangeOf(low, high))"
     assert page.evaluate(ends, [0, 0]) == [0, 1]
     assert page.evaluate(ends, [0.2, 0.2]) == pytest.approx([0.18, 0.22])
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_what_damaged_a_run_can_be_read_in_the_list_beside_its_state(window_at, tmp_path, programs, width):
+    run = made.make_train(tmp_path / "a folder of a rather long name/run", kept={})
+    (run / "run.json").write_text("{")
+    with served(tmp_path, programs=programs()) as ask:
+        page = window_at(ask, viewport={"width": width, "height": 844}).open("/")
+        why, state = page.locator(".runs .row .why"), page.locator(".runs .row .state")
+        expect(why).to_contain_text("run.json is not JSON")
+        assert why.evaluate("one => one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight + 1")
+        said, beside = why.bounding_box(), state.bounding_box()
+        assert said["y"] >= beside["y"] + beside["height"] or said["x"] >= beside["x"] + beside["width"]
+        page.close()

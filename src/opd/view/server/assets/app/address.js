@@ -39,6 +39,11 @@ export function change(part) {
   dispatchEvent(new Event('moved'));
 }
 
+/** A switch that stands in the address: `const [shown, show] = useSwitch('formulas')`. */
+export function useSwitch(name) {
+  return [useHere().query[name] === 'true', on => change({ [name]: on })];
+}
+
 /** Links inside stay inside: no page is loaded twice. Frames, files and other windows are the browser's business. */
 export function followLinks() {
   document.addEventListener('click', event => {

@@ -1,7 +1,7 @@
 // Text that others wrote. It becomes text nodes and nothing else: what would be invisible, or would turn the
 // direction of the page, is shown by its code point, and every piece is isolated from what stands around it.
 
-import { html, useLayoutEffect, useRef, useState } from '/assets/vendor/htm-preact.js';
+import { html, useLayoutEffect, useRef } from '/assets/vendor/htm-preact.js';
 import { mathIn, setMath } from './maths.js';
 
 const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}]/u;
@@ -142,15 +142,3 @@ export function blocksOf(text) {
 
 const whole = (text, until) => (/[\uD800-\uDBFF]/.test(text[until - 1]) ? until - 1 : until);
 const head = (text, most) => text.slice(0, whole(text, most));
-
-/** A switch that is remembered on this machine: `useKept('maths', false)`. */
-export function useKept(name, usual) {
-  const [held, setHeld] = useState(() => {
-    try { return JSON.parse(localStorage.getItem(`opd:${name}`)) ?? usual; } catch { return usual; }
-  });
-  const keep = next => {
-    setHeld(next);
-    try { localStorage.setItem(`opd:${name}`, JSON.stringify(next)); } catch { /* a private window keeps nothing */ }
-  };
-  return [held, keep];
-}

@@ -65,17 +65,18 @@ function Roots({ roots }) {
 }
 
 function Line({ row, axis, columns, chosen, choose }) {
+  const damaged = row.state === 'damaged' && row.trouble;
   return html`
     <span class="box" role="cell"><input type="checkbox" checked=${chosen} aria-label=${`choose ${row.name}`} onClick=${event => event.stopPropagation()} onChange=${() => choose(row.id)} /></span>
     <span class="name" role="cell"><a href=${toRow(row)} title=${seen(row.name)}><${Said} text=${row.name} most=${120} /></a>
-      <span class="quiet">${row.kind === 'train' ? 'training' : row.kind}${row.trouble ? html`, <b class="down"><${Said} text=${row.trouble} most=${160} /></b>` : ''}</span></span>
+      <span class="quiet">${row.kind === 'train' ? 'training' : row.kind}${row.trouble && !damaged ? html`, <b class="down"><${Said} text=${row.trouble} most=${160} /></b>` : ''}</span></span>
     <span class="where" role="cell"><${State} state=${row.state} /></span>
-    <span class="progress" role="cell">${row.step === null ? html`<span class="quiet">—</span>` : html`
+    ${damaged ? html`<b class="why down" role="cell" title=${seen(row.trouble)}><${Said} text=${row.trouble.replaceAll(`${row.path}/`, '')} /></b>` : html`<span class="progress" role="cell">${row.step === null ? html`<span class="quiet">—</span>` : html`
       <span>${row.kind === 'attempt' ? 'step ' : ''}${count(row.step)}${row.asked ? html`<span class="quiet"> of ${count(row.asked)}</span>` : ''}</span>
       ${row.asked && html`<${Share} share=${row.step / row.asked} />`}`}</span>
     <span class="scored" role="cell">${row.mean === null ? html`<span class="quiet">${row.kind === 'train' ? 'no score yet' : '—'}</span>` : html`
       <span title=${row.scored}>${scored(row)}</span><${Whisker} ...${row} ...${axis} tone=${row.kind} />`}</span>
-    <span class="varies" role="cell"><${Said} text=${about(row, columns)} most=${90} /></span>
+    <span class="varies" role="cell"><${Said} text=${about(row, columns)} most=${90} /></span>`}
     <span class="right" role="cell">${duration(row.seconds)}</span>
     <span class="right quiet" role="cell" title=${new Date(row.changed * 1000).toISOString()}>${ago(row.changed)}</span>`;
 }

@@ -1,17 +1,18 @@
 // One sample: what the model wrote, what was read out of it, and who judged it how.
 
 import { html, useState } from '/assets/vendor/htm-preact.js';
+import { useSwitch } from '../address.js';
 import { api, useAsked } from '../asking.js';
 import { useKeys } from '../keys.js';
 import { Facts, Json, Waiting } from '../parts.js';
-import { Long, Said, toEnd, useKept } from '../text.js';
+import { Long, Said, toEnd } from '../text.js';
 import { count, plural } from '../words.js';
 
 const WINDOW = 200000; // characters that are asked for at once
 
 export function Sample({ id, line }) {
   const [from, setFrom] = useState(0);
-  const [rendered, setRendered] = useKept('rendered', false);
+  const [rendered, setRendered] = useSwitch('formulas');
   const { value: found, error } = useAsked(api(`runs/${id}/samples/${line}`, { from, count: WINDOW }));
   useKeys({
     m: ['text with its formulas, or as written', () => setRendered(!rendered)],
