@@ -14,10 +14,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import append_lines, write_json
-from opd.records.metrics import StepMetrics
+from opd.records.metrics import StepMetrics, TeacherMetrics
 from opd.records.scores import Comparison, Score
 from opd.view.plots.compare import compare
-from opd.view.plots.curve import curve
+from opd.view.plots.curve import curve, unit
 from opd.view.plots.inputs import shares
 from opd.view.plots.lengths import lengths
 from opd.view.plots.plot import COLOURS, DASHES, MARKS, Plot, check_out, check_width, drawing, look, write
@@ -459,3 +459,10 @@ def lab(light: np.ndarray) -> np.ndarray:
     xyz = to_xyz @ np.clip(light, 0, 1) / (0.9505, 1.0, 1.089)
     x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_a_metric_of_one_of_several_teachers_has_the_unit_of_that_of_all() -> None:
+    assert unit("teachers.terse.kl") == "teacher terse: KL(student ‖ teacher), nats/token"
+    assert unit("teachers.terse.cut_short") == "teacher terse: cut short, share of rollouts"
+    assert all(unit(f"teachers.math.{name}") != f"teacher math: {name}" for name in TeacherMetrics.model_fields)
+    assert unit("teachers.math") == "teachers.math"

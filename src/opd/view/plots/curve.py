@@ -24,6 +24,8 @@ UNITS = {
     "gradient_norm": "gradient norm before clipping",
     "learning_rate": "learning rate",
     "trained_tokens": "trained tokens a step",
+    "tokens": "scored tokens a step",
+    "rollouts": "rollouts a step",
     "mean_tokens": "length, tokens a rollout",
     "surprise": "entropy of the student, nats/token",
     "cut_short": "cut short, share of rollouts",
@@ -57,6 +59,9 @@ def unit(metric: str) -> str:
     """The metric with its unit, as an axis says it."""
     if metric.startswith("seconds."):
         return f"{metric.removeprefix('seconds.')}, seconds a step"
+    if metric.startswith("teachers.") and metric.count(".") > 1:
+        _, teacher, of_it = metric.split(".", 2)
+        return f"teacher {teacher}: {unit(of_it)}"
     return UNITS.get(metric, metric)
 
 
