@@ -269,7 +269,7 @@ def test_the_operator_ends_an_exploration_and_it_is_named_so(new_toy: Callable[.
 
 
 def test_at_the_deadline_a_measurement_that_is_under_way_ends_and_is_sealed(new_toy: Callable[..., Any]) -> None:
-    script = "mkdir -p $RUNS/a; cp -L $STUDENT_MODEL/* $RUNS/a/; fast-eval $RUNS/a"
+    script = "mkdir -p $RUNS/a; cp -L $STUDENT_MODEL/* $RUNS/a/; fast-eval $RUNS/a; sleep 60"
     toy = new_toy(script, explore_seconds=4)
     receipt, facts = toy.explore()
     assert receipt.outcome == Explored.DEADLINE
