@@ -202,8 +202,8 @@ def test_without_a_wish_the_first_interpreter_that_fits_is_taken(house):
 def test_slow_tests_wait_for_the_flag_and_pytest_has_the_last_word(house):
     usual = house.dev("test", "-k", "a or b")
     assert usual.stdout.splitlines() == ["pytest -m not slow -k a or b", "1 passed in 0.01s"]
-    assert house.dev("test").stdout.startswith("pytest -m not slow --numprocesses 4 ")
-    assert house.dev("test", "--slow").stdout.startswith("pytest --numprocesses 4 ")
+    assert house.dev("test").stdout.startswith("pytest -m not slow --numprocesses 3 ")
+    assert house.dev("test", "--slow").stdout.startswith("pytest --numprocesses 3 ")
     assert house.dev("test", "tests/x.py", "--slow").stdout.splitlines()[0] == "pytest tests/x.py"
     assert house.dev("test", PYTEST_CODE="3").returncode == 3
 
