@@ -16,7 +16,7 @@ from transformers import Qwen2ForCausalLM
 
 from opd.models.engine import sampler as sampler_module
 from opd.models.engine.persistent import build, fit
-from opd.models.engine.persistent.build import NotBuilt, compile_to
+from opd.models.engine.persistent.build import NotBuilt, compile_to, library
 from opd.models.engine.persistent.cut import (
     CTAS,
     CUTS,
@@ -199,9 +199,9 @@ def test_a_room_that_is_too_long_or_has_other_pages_is_refused():
 
 def test_without_a_compiler_the_message_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(build, "find_compiler", lambda: None)
-    build.library.cache_clear()
+    library.cache_clear()
     with pytest.raises(NotBuilt, match="nvcc is not to be found; install the CUDA toolkit"):
-        build.library(EXACT)
+        library(EXACT)
 
 
 def test_a_sampler_says_at_once_that_there_is_no_library(monkeypatch, make_decoder):
