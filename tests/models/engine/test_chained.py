@@ -180,7 +180,10 @@ def test_a_decoder_has_the_values_and_gradients_of_transformers(make_decoder, ki
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("outputs", "deep"), [(72, 96), (1_536, 1_536), (1_536, 8_960), (5_000, 256)])
+@pytest.mark.parametrize(
+    ("outputs", "deep"),
+    [(72, 16), (64, 48), (72, 96), (96, 128), (768, 256), (1_536, 1_536), (1_536, 8_960), (5_000, 256)],
+)
 def test_a_row_of_a_product_is_the_same_in_any_company(outputs, deep):
     x_MK, weight_NK, bias_N = normal(1_200, deep), normal(outputs, deep, seed=1), normal(outputs, seed=2)
     many_MN = operations.product(x_MK, weight_NK, bias_N, wide=True)

@@ -69,7 +69,8 @@ def _tile(many: int, outputs: int, deep: int) -> dict[str, Any]:
         tall, broad, piece, warps, stages = 64 if narrow else 128, 64 if narrow else 128, 64, 4 if narrow else 8, 4
     else:
         tall, broad, piece, warps, stages = 128, 64 if outputs <= 512 else 256, 64, 8, 3
-    piece = max(LEAST_DEEP, min(piece, power(deep)))
+    # Two pieces at least: of a single one, the compiler would begin the sum with the bias instead of ending with it.
+    piece = max(LEAST_DEEP, min(piece, power(deep) // 2))
     return {"BN": tall, "BO": broad, "BA": piece, "TURNED": False, "warps": warps, "stages": stages}
 
 
