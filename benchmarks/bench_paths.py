@@ -5,8 +5,8 @@
 Each path is a run of recipes/arith_tiny.toml in bfloat16 through `opd`'s own functions, scored on 500 problems × 4
 samples. All should have one score, within its error. In exact mode the company of a sequence decides nothing: `exact`
 samples 64 at once and `exact, 7 at once` never more than seven, by other tiles and other graphs, and both should end
-with one checkpoint. The same two without exact mode stand beside them. A path that this machine has not is named and
-left out. Prints a line a path, then a JSON line.
+with the same weights. The same two without exact mode stand beside them. A path that this machine has not is named
+and left out. Prints a line a path, then a JSON line.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from pathlib import Path
 from opd.evaluate.benchmark import find
 from opd.evaluate.run import evaluate
 from opd.evaluate.settings import Evaluation
-from opd.models.load import model_digest
 from opd.models.vllm.installed import vllm_version
 from opd.records.errors import AskedWrongly
+from opd.records.files import digest, tree
 from opd.records.places import recipe_path
 from opd.records.settings import read
 from opd.train.recipe import Recipe
@@ -48,7 +48,7 @@ class Outcome:
     mean: float
     stderr: float
     largest_gap: float  # nats, between sampler and trainer, over all steps
-    checkpoint: str  # the digest of the last one
+    weights: str  # the digest of the last checkpoint's, without the settings that stand beside them
     seconds: float  # of the training
 
 
@@ -75,7 +75,7 @@ def main() -> None:
     for one in outcomes:
         print(
             f"{one.path:18} {one.mean:.4f} ± {one.stderr:.4f}   largest gap {one.largest_gap:.2g}   "
-            f"checkpoint {one.checkpoint[:12]}   {one.seconds:.0f} s"
+            f"weights {one.weights[:12]}   {one.seconds:.0f} s"
         )
     print(json.dumps([asdict(one) for one in outcomes]))
 
@@ -99,7 +99,7 @@ def distilled(path: str, steps: int) -> Outcome:
             mean=score.mean,
             stderr=score.stderr,
             largest_gap=max(line["gap"]["largest"] for line in lines),
-            checkpoint=model_digest(last),
+            weights=digest({name: one for name, one in tree(last).items() if name.endswith(".safetensors")}),
             seconds=seconds,
         )
 
