@@ -64,7 +64,10 @@ INLINE void compute(const Params &P, Shared &s, int cta, int tiles) {
         load_norm(P.norms + (size_t)P.layers * 2 * HIDDEN, norm, warp, lane);
         wait_for_stored(P.counter, DOWN_STORED, done * FINISH * WORKERS, done * WORKERS);
         waiting(0);
-        if (threadIdx.x == 0) { __threadfence_block(); *(volatile int *)&s.steps_kept = step + 1; }
+        if (threadIdx.x == 0) {
+            if constexpr (EVERY_LANE) barrier_arrive(shared_address(&s.kept));
+            else { __threadfence_block(); *(volatile int *)&s.steps_kept = step + 1; }
+        }
         poll<Hidden::MOST>(of_row(P.x_down + (done % 3) * ROWS * HIDDEN, HIDDEN, Hidden::first(warp)), x, Hidden::count(warp), false);
         normalise(x, norm, b, s.square[0], P.epsilon, warp, lane);
         for (int i = 0; i < tiles; i++) {
@@ -255,8 +258,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) decode_steps(const __gr
     }
     if (threadIdx.x == 0) {
         s.waiting = s.steps_kept = 0;
-        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&s.full[i]), 1); barrier_init(shared_address(&s.empty[i]), COMPUTE); }
-        for (int i = 0; i < SLOTS; i++) { barrier_init(shared_address(&s.slot_full[i]), COMPUTE); barrier_init(shared_address(&s.slot_free[i]), FINISH); }
+        for (int i = 0; i < STAGES; i++) { barrier_init(shared_address(&s.full[i]), 1); barrier_init(shared_address(&s.empty[i]), COMPUTE * ARRIVALS); }
+        for (int i = 0; i < SLOTS; i++) { barrier_init(shared_address(&s.slot_full[i]), COMPUTE * ARRIVALS); barrier_init(shared_address(&s.slot_free[i]), FINISH * ARRIVALS); }
+        if constexpr (EVERY_LANE) barrier_init(shared_address(&s.kept), 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();

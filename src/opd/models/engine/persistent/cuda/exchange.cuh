@@ -9,7 +9,7 @@
 #include "words.cuh"
 
 constexpr uint32_t UNWRITTEN = ~0u;
-constexpr unsigned PATIENCE = 1u << 23;  // turns of a poll; some seconds, then a trap
+constexpr unsigned PATIENCE = EVERY_LANE ? 1u << 30 : 1u << 23;  // turns of a poll; some seconds, then a trap
 
 INLINE bool missing(uint4 v) { return (v.x == UNWRITTEN) | (v.y == UNWRITTEN) | (v.z == UNWRITTEN) | (v.w == UNWRITTEN); }
 

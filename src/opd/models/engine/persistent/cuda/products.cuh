@@ -33,7 +33,10 @@ struct Ring {  // the compute warps' end of it
     }
     template <int N = 1> INLINE void release(int lane) {
         __syncwarp();
-        if (lane < N) barrier_arrive(empty + (N == 1 ? stage : index(lane)) * 8);
+        if constexpr (EVERY_LANE) {
+            for (int k = 0; k < N; k++) barrier_arrive(empty + index(k) * 8);
+        } else if (lane < N)
+            barrier_arrive(empty + (N == 1 ? stage : index(lane)) * 8);
         stage += N;
         if (stage >= STAGES) { stage -= STAGES; phase ^= 1; }
     }
@@ -46,8 +49,8 @@ struct Handover {  // slots between compute warps and finish warps
     INLINE void next() { if (++slot == SLOTS) { slot = 0; phase ^= 1; } }
     INLINE void wait_free() { barrier_wait(free + slot * 8, phase ^ 1); }
     INLINE void wait_full() { barrier_wait(full + slot * 8, phase); }
-    INLINE void filled(int lane) { __syncwarp(); if (lane == 0) barrier_arrive(full + slot * 8); next(); }
-    INLINE void emptied(int lane) { __syncwarp(); if (lane == 0) barrier_arrive(free + slot * 8); next(); }
+    INLINE void filled(int lane) { warp_arrive(full + slot * 8, lane); next(); }
+    INLINE void emptied(int lane) { warp_arrive(free + slot * 8, lane); next(); }
 };
 
 struct Fragment { uint4 low[2], high[2]; };  // the two halves of a tile's rows, of two units of 32 columns

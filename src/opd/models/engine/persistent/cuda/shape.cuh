@@ -6,6 +6,15 @@
 
 typedef __nv_bfloat16 bf16;
 
+// The build for compute-sanitizer's racecheck, which takes a barrier in shared memory as an order of the accesses of
+// those threads alone that arrive at it themselves, and a flag for none. In it no lane arrives for its warp, no flag is
+// spun on, no hint is read, and nobody's patience ends. What is computed, and in which order, is the same.
+#ifndef OPD_EVERY_LANE
+#define OPD_EVERY_LANE 0
+#endif
+constexpr bool EVERY_LANE = OPD_EVERY_LANE;
+constexpr int ARRIVALS = EVERY_LANE ? 32 : 1;  // of a warp
+
 // The decoder, as `Cut` of cut.py says it to the compiler. Layers and vocabulary are arguments.
 constexpr int HIDDEN = OPD_HIDDEN, INNER = OPD_INNER, HEADS = OPD_HEADS, KEY_HEADS = OPD_KEY_HEADS, HEAD = OPD_HEAD;
 constexpr bool NORMED = OPD_NORMED;  // queries and keys have norms of their own
@@ -108,5 +117,6 @@ struct __align__(128) Shared {
     int start[ROWS];  // position of each row's newest token at the launch
     int waiting;      // the compute warps wait for other CTAs
     int steps_kept;   // steps whose keys and values are all in their pages
+    unsigned long long kept;  // with EVERY_LANE: the barrier at which each such step arrives
 };
 static_assert(sizeof(Shared) <= 232448, "shared memory");

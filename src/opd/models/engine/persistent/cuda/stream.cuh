@@ -55,7 +55,7 @@ INLINE void next_page(const Pages &mine, const int *start, int step, int number,
 }
 
 struct Stream {
-    uint32_t ring, full, empty, stage, phase;
+    uint32_t ring, full, empty, kept, stage, phase;
     uint32_t oldest, oldest_phase, under_way, in_flight, in_flight_waiting;
     uint64_t policy;
     const uint8_t *weights, *weights_end, *ahead;
@@ -63,7 +63,7 @@ struct Stream {
     volatile int *waiting, *steps_kept;
 
     INLINE Stream(Shared &s, const Params &P)
-        : ring(shared_address(s.ring)), full(shared_address(s.full)), empty(shared_address(s.empty)), stage(0), phase(1), oldest(0),
+        : ring(shared_address(s.ring)), full(shared_address(s.full)), empty(shared_address(s.empty)), kept(shared_address(&s.kept)), stage(0), phase(1), oldest(0),
           oldest_phase(0), under_way(0), in_flight(P.in_flight), in_flight_waiting(P.in_flight_waiting), last_ahead(clock()), waiting(&s.waiting),
           steps_kept(&s.steps_kept) {
         asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -87,7 +87,7 @@ struct Stream {
         }
     }
     INLINE void push(const uint8_t *from, uint32_t bytes) {
-        const uint32_t most = *waiting ? in_flight_waiting : in_flight;
+        const uint32_t most = !EVERY_LANE && *waiting ? in_flight_waiting : in_flight;
         while (under_way >= (most + 1) >> 1) wait_for_oldest();
         if (!barrier_test(empty + stage * 8, phase)) wait_for_room();
         const uint32_t to = ring + stage * STAGE, barrier = full + stage * 8, half = bytes >> 1;
@@ -116,9 +116,13 @@ struct Stream {
     INLINE void push_pages(const Params &P, const Shared &s, const Pages &mine, int layer, int step) {
         int pair = mine.pair, page = mine.page;
         unsigned turns = 0;
-        while (*steps_kept < step)
-            if (++turns > (1u << 27)) __trap();
-        __threadfence_block();
+        if constexpr (EVERY_LANE) {
+            if (step) barrier_wait(kept, (step - 1) & 1);
+        } else {
+            while (*steps_kept < step)
+                if (++turns > (1u << 27)) __trap();
+            __threadfence_block();
+        }
         async_fence();  // the newest keys and values of earlier steps were written as ordinary stores
         for (int i = 0; i < mine.count; i++) {
             const int row = pair / KEY_HEADS, position = s.start[row] + step;

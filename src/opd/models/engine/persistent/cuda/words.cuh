@@ -10,6 +10,10 @@ INLINE uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_
 INLINE void barrier_init(uint32_t a, int arrivals) { asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(a), "r"(arrivals)); }
 INLINE void barrier_expect(uint32_t a, uint32_t bytes) { asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(a), "r"(bytes) : "memory"); }
 INLINE void barrier_arrive(uint32_t a) { asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(a) : "memory"); }
+INLINE void warp_arrive(uint32_t a, int lane) {  // one lane for all, or each for itself
+    __syncwarp();
+    if (EVERY_LANE || lane == 0) barrier_arrive(a);
+}
 INLINE uint32_t barrier_test(uint32_t a, uint32_t phase) {
     uint32_t ok;
     asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0,1,0,p;}" : "=r"(ok) : "r"(a), "r"(phase) : "memory");
@@ -20,7 +24,7 @@ INLINE void barrier_wait(uint32_t a, uint32_t phase) {  // a wait that never end
     unsigned turns = 0;
     do {
         asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0,1,0,p;}" : "=r"(ok) : "r"(a), "r"(phase) : "memory");
-        if (!ok && ++turns > (1u << 24)) __trap();
+        if (!ok && ++turns > (EVERY_LANE ? ~0u >> 1 : 1u << 24)) __trap();
     } while (!ok);
 }
 INLINE void bulk_copy(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier, uint64_t policy) {
