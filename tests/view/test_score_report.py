@@ -17,12 +17,12 @@ from opd.evaluate.rows import Row
 from opd.records.score_report import Contamination, Mean, Overlap, ScoreReport
 from opd.records.scores import Opinion, Verdict
 from opd.view.page import page as template
+from opd.view.plain import markdown, shown
 from opd.view.scores.page import render, write_page
 from opd.view.scores.pictures import NAMED_QUESTIONS, pictures
 from opd.view.scores.sections import sections
 from opd.view.scores.text import as_markdown, terminal, write_markdown
 from opd.view.terminal.bars import WIDTH, Bar, drawn
-from opd.view.terminal.plain import markdown, shown
 
 HOSTILE = "<script>alert(1)</script> $x^2$ \x1b[31m\u202e | **b** [a](javascript:x) ```\n&amp; <!-- http://a.example"
 

@@ -84,3 +84,9 @@ def test_what_can_not_be_told_apart_names_the_smallest_difference_that_could(
     said = words.finding(comparison_of(score_of("a", 0.465), score_of("c", 0.47), detectable=0.0441))
     assert "true difference of 0.044" in said
     assert "500 questions" in said
+
+
+@pytest.mark.parametrize("path", ["runs/x/train/checkpoint-120/", "train/checkpoint-120", "/train/checkpoint-120"])
+def test_a_place_is_named_by_its_last_two_parts(path: str) -> None:
+    assert words.short_place(path) == "train/checkpoint-120"
+    assert words.short_place("student") == "student"

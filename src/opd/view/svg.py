@@ -6,15 +6,19 @@ one picture serves a light page and a dark one. Equal figures give equal text.
 
 import io
 import re
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 INK = "#010203"  # stands for the colour of the page's text until the picture is written
+FAINT: Mapping[str, Any] = {"color": INK, "alpha": 0.12, "linewidth": 0.6}  # of lines that only lead the eye
 
 _WHOLE = "whole:"  # a text's id that begins so is written as its title
 
@@ -58,6 +62,17 @@ def figure(width: float, height: float) -> Figure:
     made = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasSVG(made)
     return made
+
+
+def ruled(axes: Axes, axis: Literal["x", "y", "both"]) -> None:
+    """Faint lines across the picture, at the ticks of one axis or of both."""
+    axes.grid(axis=axis, **FAINT)
+
+
+def literal(texts: Iterable[Text]) -> None:
+    """A name with a dollar sign is no formula."""
+    for text in texts:
+        text.set_parse_math(False)
 
 
 def name_whole(text: Text, whole: str) -> None:

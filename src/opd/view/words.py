@@ -73,6 +73,11 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min"
 
 
+def short_place(path: str) -> str:
+    """The last two parts of a path at most: `train/checkpoint-120`."""
+    return "/".join(path.rstrip("/").split("/")[-2:])
+
+
 def chance(p: float | None) -> str:
     """`p = 0.032`, or `p < 0.0001` where more digits would say nothing."""
     if p is None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from opd.records.claims import Claim, Document, Form, Ground, Origin, Span
 from opd.records.errors import AskedWrongly
 from opd.view.attempts.prose import linked, rendered
-from opd.view.terminal.plain import markdown
+from opd.view.plain import markdown
 
 PLACES = (
     "# {}\n",

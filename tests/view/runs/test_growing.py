@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opd.view.terminal.growing import last_line, lines_in, news
+from opd.view.growing import last_line, lines_in, news
 
 quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from opd.records.files import append_lines
 from opd.records.metrics import StepMetrics
-from opd.view.terminal.growing import news
+from opd.view.growing import news
 from opd.view.terminal.top import Pulse, Seen, Watch, changes
 
 Make = Callable[..., Path]

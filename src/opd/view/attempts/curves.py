@@ -14,22 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from opd.records.reports import Coverage
-from opd.view.attempts.drawing import (
-    BLUE,
-    COLOURS,
-    GREY,
-    SMALL,
-    WIDTHS,
-    Drawn,
-    entitle,
-    literal,
-    round_ticks,
-    ruled,
-)
+from opd.view.attempts.drawing import BLUE, COLOURS, GREY, SMALL, WIDTHS, Drawn, entitle, round_ticks
 from opd.view.attempts.files import Series
 from opd.view.attempts.rows import Label, Rows
-from opd.view.svg import INK, figure, styled
-from opd.view.terminal.plain import shown
+from opd.view.plain import shown
+from opd.view.svg import INK, figure, literal, ruled, styled
 from opd.view.words import percent, small
 
 METRICS: Mapping[str, str] = {

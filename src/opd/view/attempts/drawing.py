@@ -6,22 +6,20 @@ text is never smaller than the text around it by much. What two colours tell apa
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
-from opd.view.svg import INK, name_whole, styled, svg_text
-from opd.view.terminal.plain import shown
+from opd.view.plain import shown
+from opd.view.svg import literal, name_whole, styled, svg_text
 
 BLUE, ORANGE, GREY = "#2b7fd0", "#c9751c", "#818a94"
 COLOURS = (BLUE, ORANGE, GREY)
 WIDTHS: Mapping[str, float] = {"wide": 13.0, "narrow": 4.4}  # inches
 SMALL = 10.0  # points, of what stands inside a picture
 NARROW_TEXT = 9.0  # the same, in a narrow one
-FAINT: Mapping[str, Any] = {"color": INK, "alpha": 0.12, "linewidth": 0.6}  # of lines that only lead the eye
 
 _LONGEST = 3_000  # characters of what is said of a picture
 _UNITS = ((2 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
@@ -69,11 +67,6 @@ def time_scale(seconds: float) -> Scale:
     return next(Scale(seconds=size, name=name) for least, size, name in _UNITS if seconds >= least)
 
 
-def ruled(axes: Axes, axis: Literal["x", "y"]) -> None:
-    """Faint lines across the picture, at the ticks of one axis."""
-    axes.grid(axis=axis, **FAINT)
-
-
 def round_ticks(most: int) -> MaxNLocator:
     """At most about so many ticks, at numbers that a person would choose."""
     return MaxNLocator(most, steps=[1, 2, 5, 10])
@@ -87,12 +80,6 @@ def lanes(axes: Axes, names: Iterable[str]) -> None:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     literal(axes.get_yticklabels())
-
-
-def literal(texts: Iterable[Text]) -> None:
-    """A name with a dollar sign is no formula."""
-    for text in texts:
-        text.set_parse_math(False)
 
 
 def entitle(text: Text, whole: str) -> None:

@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from scipy.special import stdtrit
 
 from opd.records.reports import Compared, ReferenceLine, Report, Scored
-from opd.view.attempts.drawing import BLUE, GREY, ORANGE, SMALL, WIDTHS, Drawn, literal, round_ticks
+from opd.view.attempts.drawing import BLUE, GREY, ORANGE, SMALL, WIDTHS, Drawn, round_ticks
 from opd.view.attempts.rows import Label, Rows
-from opd.view.svg import INK, figure, styled
-from opd.view.terminal.plain import shown
-from opd.view.words import chance, interval, number, signed
+from opd.view.plain import shown
+from opd.view.svg import INK, figure, literal, styled
+from opd.view.words import chance, interval, number, short_place, signed
 
 Ends = tuple[float, float]
 
@@ -124,18 +124,14 @@ def _reference(one: ReferenceLine, *, questions: int) -> Row:
 
 def _score(one: Scored, mean: float) -> Row:
     error = "error undefined" if one.stderr is None else f"± {number(one.stderr, 4)}"
+    said = ", official" if one.official else f", {short_place(one.what)}" if one.of == "proxy" else ""
     return Row(
-        name=f"{one.label}{', official' if one.official else f', {_short(one.what)}' if one.of == 'proxy' else ''}",
+        name=f"{one.label}{said}",
         mean=mean,
         ends=one.ci95,
         text=f"{number(mean, 4)} {error} ({one.correct:,}/{one.samples:,})",
         kind="official" if one.official else "score",
     )
-
-
-def _short(path: str) -> str:
-    """The last two parts of what the explorer named: `reward/checkpoint-40`."""
-    return "/".join(path.rstrip("/").split("/")[-2:])
 
 
 _LOOKS = {"reference": (GREY, "D"), "score": (BLUE, "o"), "official": (ORANGE, "*")}

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from opd.view.attempts.drawing import BLUE, SMALL, WIDTHS, Drawn, entitle, literal, ruled
+from opd.view.attempts.drawing import BLUE, SMALL, WIDTHS, Drawn, entitle
 from opd.view.attempts.files import Grid
-from opd.view.svg import INK, figure, styled
-from opd.view.terminal.plain import shown
+from opd.view.plain import shown
+from opd.view.svg import INK, figure, literal, ruled, styled
 
 NAMED_QUESTIONS = 60  # more names than this can't be read side by side
 _Z = 1.959963984540054  # of a normal: 95 % lie within

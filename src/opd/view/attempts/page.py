@@ -28,7 +28,7 @@ from opd.view.attempts.prose import place_of, rendered
 from opd.view.attempts.stages import stages_picture
 from opd.view.attempts.timeline import exploration_picture, notes
 from opd.view.page import page
-from opd.view.terminal.plain import shown
+from opd.view.plain import shown
 
 _TEMPLATE = "attempts/attempt.html.j2"
 _LONGEST_TEXT = 4_000  # characters of a note; the page must open on a phone

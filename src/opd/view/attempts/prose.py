@@ -15,7 +15,7 @@ from markdown_it.token import Token
 
 from opd.records.claims import Claim, Document, Form, Origin, Span
 from opd.records.errors import AskedWrongly
-from opd.view.terminal.plain import shown
+from opd.view.plain import shown
 
 _OPEN, _SHUT, _ZERO = "\ue000", "\ue001", 0xE010
 _MARKS = re.compile(r"\ue000([\ue010-\ue019]+)\ue001|\ue001")

@@ -21,9 +21,9 @@ from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from opd.view.attempts.drawing import FAINT, NARROW_TEXT, SMALL, WIDTHS, entitle, lanes, literal, ruled
-from opd.view.svg import INK
-from opd.view.terminal.plain import shown
+from opd.view.attempts.drawing import NARROW_TEXT, SMALL, WIDTHS, entitle, lanes
+from opd.view.plain import shown
+from opd.view.svg import FAINT, INK, literal, ruled
 
 _LONGEST_NAME, _LONGEST_WORDS = 44, 72  # characters, beside a picture
 _LONGEST_LINES = 300  # characters, above a narrow one

@@ -17,19 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from opd.records.reports import Activity, Exploring, Moment, Scored, Stretch, Unit
-from opd.view.attempts.drawing import (
-    BLUE,
-    GREY,
-    ORANGE,
-    SMALL,
-    WIDTHS,
-    Drawn,
-    lanes,
-    round_ticks,
-    ruled,
-    time_scale,
-)
-from opd.view.svg import INK, figure, styled
+from opd.view.attempts.drawing import BLUE, GREY, ORANGE, SMALL, WIDTHS, Drawn, lanes, round_ticks, time_scale
+from opd.view.svg import INK, figure, ruled, styled
 from opd.view.words import interval, number
 
 _FILLS: Mapping[str, dict[str, Any]] = {

@@ -24,7 +24,7 @@ from opd.view.cases.text import (
     told_apart,
 )
 from opd.view.page import page
-from opd.view.terminal.plain import shown
+from opd.view.plain import shown
 from opd.view.words import number
 
 _TEMPLATE = "cases/cases.html.j2"

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from opd.records.cases import CaseRow, Result, TaskTable
-from opd.view.svg import INK, figure, styled, svg_text
-from opd.view.terminal.plain import shown
+from opd.view.plain import shown
+from opd.view.svg import INK, figure, ruled, styled, svg_text
 from opd.view.words import interval, number
 
 MOST = 40  # cases that can be read below each other
@@ -45,7 +45,7 @@ def drawn(task: TaskTable) -> Figure | None:
         axes.spines["left"].set_visible(False)
         axes.tick_params(axis="x", labelsize=9)
         axes.set_xlabel("share of samples right; lines: 95 % interval", fontsize=9)
-        axes.grid(axis="x", color=INK, alpha=0.12, linewidth=0.6)
+        ruled(axes, "x")
         if task.references:
             made.legend(loc="outside upper left", frameon=False, fontsize=9, ncols=1)
     return made

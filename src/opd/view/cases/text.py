@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from opd.records.cases import AttemptRow, CaseRow, CaseTable, Pair, Standing, Tally, TaskTable
 from opd.records.tasks import Reference
-from opd.view.terminal.plain import shown
+from opd.view.plain import shown
 from opd.view.words import UNDEFINED, chance, interval, number, signed
 
 NONE = "none"  # in the place of a score that is missing

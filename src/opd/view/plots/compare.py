@@ -10,12 +10,12 @@ from matplotlib.collections import PathCollection
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.scores import Comparison
 from opd.records.settings import validated
+from opd.view.plain import shown
 from opd.view.plots.inputs import read_score, shares
-from opd.view.plots.plot import COLOURS, WIDTH, Cell, Plot, drawing, fitted, literal, panels, rule
+from opd.view.plots.plot import COLOURS, WIDTH, Cell, Plot, drawing, fitted, panels
 from opd.view.programs import compared
 from opd.view.runs.folders import read_object
-from opd.view.svg import INK
-from opd.view.terminal.plain import shown
+from opd.view.svg import INK, literal, ruled
 from opd.view.words import interval, signed
 
 _LONGEST_NAME = 32
@@ -105,7 +105,7 @@ def _draw_pairs(axes: Axes, found: Comparison, a: Shares, b: Shares, *, height: 
     axes.set_xlabel(fitted(f"A: {name_a}, share of samples right", height * 0.8))
     axes.set_ylabel(fitted(f"B: {name_b}, share of samples right", height * 0.8))
     literal([axes.xaxis.label, axes.yaxis.label])
-    rule(axes, "both")
+    ruled(axes, "both")
     figure = axes.get_figure(root=True)
     assert figure is not None, "these axes were made in a figure"
     made = figure.legend(
@@ -156,7 +156,7 @@ def _draw_differences(axes: Axes, found: Sequence[Comparison], *, width: float) 
     axes.spines["left"].set_visible(False)
     axes.margins(x=0.2)
     axes.set_xlabel(fitted("difference in share right, paired by question; lines: 95 %", width * 0.7))
-    rule(axes, "x")
+    ruled(axes, "x")
 
 
 def _names(said: Sequence[str]) -> list[str]:

@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from opd.view.plots.inputs import Learning, Named, Series, learning_of, runs_of, scores_in, series_of
-from opd.view.plots.plot import WIDTH, Cell, Plot, drawing, fitted, legend, literal, look, panels, rule
+from opd.view.plots.plot import WIDTH, Cell, Plot, drawing, fitted, legend, look, panels
 from opd.view.runs.folders import Kind, find
 from opd.view.story.pictures import smoothed
-from opd.view.svg import INK
+from opd.view.svg import INK, literal, ruled
 from opd.view.words import number, small
 
 SCORE = "score"  # the metric that is read from scores, and not from the steps
@@ -77,7 +77,7 @@ def draw_series(axes: Axes, series: Sequence[Series], *, label: str, height: flo
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.margins(x=0.01)
-    rule(axes, "y")
+    ruled(axes, "y")
 
 
 def series_rows(series: Sequence[Series]) -> list[tuple[Cell, ...]]:
@@ -130,7 +130,7 @@ def _scores(learned: Sequence[Learning], *, width: float) -> Plot:
         axes.set_ylabel(fitted("pass@1, share of samples correct; bands: 95 %", width * _PROPORTION * _INSIDE))
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set_xlim(left=0)
-        rule(axes, "y")
+        ruled(axes, "y")
         legend(axes)
     said = "; ".join(
         f"{one.name}: " + ", ".join(f"step {step} {number(point.score.mean)}" for step, point in one.points)

@@ -8,14 +8,14 @@ from matplotlib.ticker import MaxNLocator
 
 from opd.records.errors import AskedWrongly
 from opd.records.score_report import LengthBin, Lengths
+from opd.view.plain import shown
 from opd.view.plots.curve import draw_series, series_rows, unit
 from opd.view.plots.inputs import runs_of, scores_in, series_of
-from opd.view.plots.plot import WIDTH, Cell, Plot, drawing, fitted, legend, literal, panels, rule
+from opd.view.plots.plot import WIDTH, Cell, Plot, drawing, fitted, legend, panels
 from opd.view.programs import report_of
 from opd.view.runs.folders import Kind, find
 from opd.view.scores.pictures import CUT_SHORT, RIGHT, WRONG
-from opd.view.svg import INK
-from opd.view.terminal.plain import shown
+from opd.view.svg import INK, literal, ruled
 
 _PARTS: tuple[tuple[str, str, str, Callable[[LengthBin], int]], ...] = (
     ("right", RIGHT, "", lambda one: one.correct),
@@ -86,7 +86,7 @@ def _draw_bins(axes: Axes, said: Lengths, counted: int) -> None:
             axes.vlines((one.least + one.below) / 2, *one.ci95, color=INK, linewidth=0.9)
     axes.set_ylim(0, None)
     axes.set_ylabel("share of samples")
-    rule(axes, "y")
+    ruled(axes, "y")
 
 
 def _bin_rows(name: str, said: Lengths) -> list[tuple[Cell, ...]]:

@@ -14,11 +14,10 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from opd.records.errors import AskedWrongly
 from opd.records.files import check_writable, whole, write_text
-from opd.view.svg import INK, figure, styled, svg_text
+from opd.view.svg import figure, literal, styled, svg_text
 
 ENDINGS = (".svg", ".pdf", ".png")
 WIDTH = 6.6  # inches: the text block of most papers; a column of two is about 3.3
@@ -28,7 +27,7 @@ _NARROW = 4.5  # inches, below which the text is smaller
 
 COLOURS = ("#2b7fd0", "#c9751c", "#c30a6e", "#8c8caf", "#821eff", "#916941")
 """One a run, in order. They differ for the common kinds of colour blindness and stand out from white and from
-near-black (`tests/view/plots/test_plot.py`); dashes and marks differ as well.
+near-black (`tests/view/runs/test_plots.py`); dashes and marks differ as well.
 """
 DASHES: tuple[str | tuple[float, tuple[float, ...]], ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 MARKS = ("o", "s", "^", "D", "v", "P")
@@ -145,17 +144,6 @@ def fitted(text: str, inches: float) -> str:
     em = float(mpl.rcParams["font.size"]) / 72
     joined = text.replace(" %", "\N{NO-BREAK SPACE}%")
     return "\n".join(textwrap.wrap(joined, max(12, int(inches / (_ADVANCE * em))), break_long_words=False))
-
-
-def rule(axes: Axes, axis: str) -> None:
-    """Faint lines across the axes."""
-    axes.grid(axis=axis, color=INK, alpha=0.12, linewidth=0.6)  # type: ignore[arg-type]  # "x", "y" or "both"
-
-
-def literal(texts: Sequence[Text]) -> None:
-    """A name with a dollar sign is no formula."""
-    for text in texts:
-        text.set_parse_math(False)
 
 
 def legend(axes: Axes) -> None:

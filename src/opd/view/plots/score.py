@@ -6,12 +6,12 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from opd.records.score_report import QuestionResult
+from opd.view.plain import shown
 from opd.view.plots.inputs import Named, runs_of, scores_in
-from opd.view.plots.plot import COLOURS, WIDTH, Plot, drawing, fitted, literal, panels, rule
+from opd.view.plots.plot import COLOURS, WIDTH, Plot, drawing, fitted, panels
 from opd.view.programs import report_of
 from opd.view.runs.folders import Kind
-from opd.view.svg import INK
-from opd.view.terminal.plain import shown
+from opd.view.svg import INK, literal, ruled
 from opd.view.words import interval, number
 
 _NAMED_QUESTIONS = 60  # more names than this can't be read side by side
@@ -37,7 +37,7 @@ def _scores(found: Sequence[Named], *, width: float) -> Plot:
         axes.tick_params(axis="y", length=0)
         axes.margins(x=0.12)
         axes.set_xlabel(fitted("pass@1, share of samples correct; lines: 95 %, clustered by question", width * 0.7))
-        rule(axes, "x")
+        ruled(axes, "x")
     said = "; ".join(f"{one.name} {number(one.score.mean)}, {interval(one.score.ci95)}" for one in found)
     return Plot(
         name="scores",
@@ -93,7 +93,7 @@ def _questions(one: Named, *, width: float) -> Plot:
         axes.set_title(
             f"mean {number(report.mean)}, 95 % interval {interval(report.ci95)}", loc="left", fontsize="medium"
         )
-        rule(axes, "y")
+        ruled(axes, "y")
     return Plot(
         name="questions",
         title=f"Share of samples right, question by question, on {one.score.benchmark}",

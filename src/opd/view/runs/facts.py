@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from opd.view.terminal.plain import shown
+from opd.view.plain import shown
 
 Fact = tuple[str, str]
 

@@ -14,8 +14,8 @@ from opd.records.files import canonical_json
 from opd.view.runs.differences import ABSENT, differing, flat
 from opd.view.runs.folders import Folder, Kind, by_number, read_object
 from opd.view.runs.summaries import Summary, checkpoints
-from opd.view.terminal.growing import last_line
-from opd.view.terminal.plain import shown
+from opd.view.growing import last_line
+from opd.view.plain import shown
 from opd.view.words import duration, interval, number, small
 
 HEADER = ("run", "kind", "state", "steps", "score", "time", "what differs")

@@ -21,7 +21,8 @@ from opd.records.settings import read
 from opd.view.runs.differences import flat
 from opd.view.runs.folders import Folder, Kind, State, read_object, state_of, tries
 from opd.view.runs.ongoing import ongoing
-from opd.view.terminal.growing import last_line, lines_in, news
+from opd.view.growing import last_line, lines_in, news
+from opd.view.words import short_place
 
 _SMALL_FILES = ("recipe.json", "metrics.jsonl", "run.json", "failure.json", "samples.jsonl", "score.json")
 _OF_ATTEMPT = ("events.jsonl", "lease.json")
@@ -157,7 +158,7 @@ def _scored(bare: Summary) -> Summary:
             mean=score.mean,
             stderr=score.stderr,
             ci95=score.ci95,
-            scored=f"{model_name(score.model)} on {score.benchmark}",
+            scored=f"{short_place(score.model)} on {score.benchmark}",
             seconds=score.seconds,
             said=f"{score.correct:,} of {score.samples:,} samples right",
             trouble=_why_closed(path / "samples.jsonl"),
@@ -167,11 +168,6 @@ def _scored(bare: Summary) -> Summary:
     whose = "at work" if bare.state is State.RUNNING else "left"
     said = f"{whose} after {done:,} of {total:,} samples of {asked['benchmark']}"
     return replace(bare, step=done, asked=total, said=said)
-
-
-def model_name(reference: str) -> str:
-    """The last two parts of a model's place at most: `train/checkpoint-120`."""
-    return "/".join(reference.rstrip("/").split("/")[-2:])
 
 
 def _attempted(bare: Summary) -> Summary:

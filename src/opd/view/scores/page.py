@@ -5,9 +5,9 @@ from pathlib import Path
 from opd.records.files import write_text
 from opd.records.score_report import ScoreReport
 from opd.view.page import page
+from opd.view.plain import shown
 from opd.view.scores.pictures import pictures
 from opd.view.scores.sections import sections
-from opd.view.terminal.plain import shown
 from opd.view.words import interval, number
 
 _TEMPLATE = "scores/score.html.j2"

@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 
 from opd.records.score_report import Interval, LengthBin, QuestionResult, ScoreReport
+from opd.view.plain import shown
 from opd.view.scores.sections import Section
-from opd.view.svg import INK, figure, styled, svg_text
+from opd.view.svg import INK, figure, literal, ruled, styled, svg_text
 from opd.view.terminal.bars import Bar
-from opd.view.terminal.plain import shown
 from opd.view.words import number, percent
 
 RIGHT, WRONG, CUT_SHORT = "#2b7fd0", "#c9751c", "#818a94"
@@ -50,7 +49,7 @@ def _questions(report: ScoreReport, _: Section) -> Drawn:
         axes.annotate(
             f"mean {number(report.mean)}", xy=(0.01, report.mean), xycoords=("axes fraction", "data"), va="bottom"
         )
-        axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
+        ruled(axes, "y")
     each = f"{report.samples_per_question} samples" if report.samples_per_question else "its samples"
     return (
         made,
@@ -71,7 +70,7 @@ def _draw_named(axes: Axes, questions: Sequence[QuestionResult]) -> None:
     )
     labels = [shown(one.question, longest=18) for one in questions]
     axes.set_xticks(list(places), labels, rotation=90, fontsize=7)
-    _literal(axes.get_xticklabels())
+    literal(axes.get_xticklabels())
     axes.set_xlabel("question; lines: 95 % interval from its own samples (Wilson)")
     axes.set_xlim(-0.8, len(questions) - 0.2)
 
@@ -123,7 +122,7 @@ def _lengths(report: ScoreReport, _: Section) -> Drawn:
         axes.set_xlabel(f"length of a response, {said.unit}")
         axes.set_ylabel("share of samples; lines: 95 %")
         axes.xaxis.set_major_locator(MaxNLocator(7, integer=True))
-        axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
+        ruled(axes, "y")
         axes.legend(frameon=False, fontsize=10)
     return made, f"{said.mean:,.0f} {said.unit} on average, longest {said.longest:,}."
 
@@ -155,7 +154,7 @@ def _tries(report: ScoreReport, _: Section) -> Drawn:
         axes.minorticks_off()
         axes.set_xlabel("k, samples of a question")
         axes.set_ylabel("share; bands: 95 %")
-        axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
+        ruled(axes, "y")
         axes.legend(frameon=False, fontsize=10)
     last = report.at_k[-1]
     return made, f"pass@{last.k} {number(last.pass_at_k)}; majority@{last.k} {number(last.majority_at_k)}."
@@ -206,19 +205,13 @@ def _draw_bars(axes: Axes, bars: Sequence[Bar]) -> None:
             fontsize=9,
         )
     axes.set_yticks(range(len(bars)), [bar.label for bar in bars], fontsize=10)
-    _literal([*axes.get_yticklabels(), *axes.texts])
+    literal([*axes.get_yticklabels(), *axes.texts])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.5)  # room for the note behind a full bar
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.grid(axis="x", color=INK, alpha=0.12, linewidth=0.6)
-
-
-def _literal(texts: Sequence[Text]) -> None:
-    """A name with a dollar sign is no formula."""
-    for text in texts:
-        text.set_parse_math(False)
+    ruled(axes, "x")
 
 
 _DRAWN: Mapping[str, Callable[[ScoreReport, Section], Drawn]] = {

@@ -16,8 +16,8 @@ from opd.records.score_report import (
     QuestionResult,
     ScoreReport,
 )
+from opd.view.plain import shown
 from opd.view.terminal.bars import Bar, Bars
-from opd.view.terminal.plain import shown
 from opd.view.words import UNDEFINED, interval, number, percent, signed
 
 

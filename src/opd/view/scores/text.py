@@ -7,9 +7,9 @@ from pathlib import Path
 
 from opd.records.files import write_text
 from opd.records.score_report import ScoreReport
+from opd.view.plain import markdown, shown
 from opd.view.scores.sections import Section, Table, sections
 from opd.view.terminal.bars import WIDTH, Bar, Bars, drawn, full_scale, legend
-from opd.view.terminal.plain import markdown, shown
 
 _MOST = 5  # rows of a list on a terminal
 _MOST_ON_A_PAGE = 20

@@ -1,7 +1,7 @@
-"""What only the install can work out, asked of it as a program: a view computes no score.
+"""The programs that the pages ask (`view/programs.py`), one at a time and not too many waiting.
 
-One program at a time: they take a core each, and the run that is looked at may need it. What they say is kept by
-those who ask, while the files that it was about stay as they were.
+They take a core each, and the run that is looked at may need it. What they say is kept by those who ask, while the
+files that it was about stay as they were.
 """
 
 import json

@@ -7,7 +7,6 @@ of colour blindness and stand out from white and from near-black (`tests/view/te
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -16,7 +15,7 @@ from opd.records.files import write_text
 from opd.records.metrics import StepMetrics
 from opd.records.scores import Score
 from opd.view.story.story import Story
-from opd.view.svg import INK, figure, styled, svg_text
+from opd.view.svg import INK, figure, ruled, styled, svg_text
 from opd.view.words import interval, number
 
 
@@ -174,7 +173,7 @@ def _draw_curve(axes: Axes, points: Sequence[tuple[int, Score]], *, start: Score
     axes.set_xlabel("updates of the student (steps)")
     axes.set_ylabel(_SCORE_UNIT)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    _rule(axes, "y")
+    ruled(axes, "y")
     labels = [(Role.START, start), (Role.TEACHER, teacher), (Role.RESULT, points[-1][1])]
     _label_at_right(axes, labels, apart=(high - low) * 0.075)
 
@@ -212,7 +211,7 @@ def _draw_bars(axes: Axes, scores: Sequence[tuple[Role, Score]]) -> None:
     axes.set_xlim(0, max([1.0, *(score.ci95[1] for _, score in scores if score.ci95)]) * 1.08)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0])
     axes.set_xlabel("pass@1, share correct; lines: 95 % interval")
-    _rule(axes, "x")
+    ruled(axes, "x")
 
 
 def _draw_series(
@@ -229,11 +228,7 @@ def _draw_series(
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.margins(x=0.01)
-    _rule(axes, "y")
-
-
-def _rule(axes: Axes, axis: Literal["x", "y"]) -> None:
-    axes.grid(axis=axis, color=INK, alpha=0.12, linewidth=0.6)
+    ruled(axes, "y")
 
 
 def _limits(scores: Sequence[Score]) -> tuple[float, float]:

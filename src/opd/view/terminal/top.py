@@ -18,13 +18,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from opd.view.growing import News, news
+from opd.view.plain import shown
 from opd.view.runs.folders import Folder, Kind, State, find
 from opd.view.runs.runs import score_in_words, steps
 from opd.view.runs.runs import values as run_values
 from opd.view.runs.summaries import Summary, step_seconds, summaries
 from opd.view.terminal.gauges import sparkline
-from opd.view.terminal.growing import News, news
-from opd.view.terminal.plain import shown
 from opd.view.words import clock, small
 
 _HEADER = {
