@@ -350,6 +350,17 @@ def test_how_often_it_reached_is_said_in_words(number: int, words: str, evidence
     assert f"explore/attempt-001 reached for the network {words}: " in found.sentence
 
 
+def test_commands_that_came_when_the_record_was_full_leave_it_open_what_they_reached_for(
+    evidence: Evidence, finding: Say
+) -> None:
+    one = evidence.explorations[0]
+    assert one.commands is not None
+    full = (*one.commands.value, Command(line=2, at="", text="", lost_bytes=4096))
+    found = finding("behaviour", explored(evidence, commands=replace(one.commands, value=full)))
+    assert found.verdict is Verdict.NOT_ASSESSED
+    assert "4,096 bytes of its commands came when their record was full" in found.sentence
+
+
 def test_a_measurement_that_was_under_way_was_never_read(evidence: Evidence, finding: Say) -> None:
     one = evidence.explorations[0]
     cut = replace(one.measured[1], facts=put(one.measured[1].facts, mean=None, missing="the exploration is over"))

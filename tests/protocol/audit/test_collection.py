@@ -53,6 +53,15 @@ def test_a_damaged_line_leaves_out_itself_alone_and_is_named(lab: Any) -> None:
     ]
 
 
+def test_what_a_full_record_of_commands_lost_is_known(lab: Any) -> None:
+    explored(lab, **{"commands.jsonl": lines({"at": "a", "command": "ls"}, {"at": "b", "lost_bytes": 70})})
+    evidence = collect(lab.attempt)
+    commands = evidence.explorations[0].commands
+    assert commands is not None
+    assert [(one.line, one.text, one.lost_bytes) for one in commands.value] == [(1, "ls", 0), (2, "", 70)]
+    assert evidence.unread == ()
+
+
 def test_what_is_not_as_its_receipt_says_is_left_out(lab: Any) -> None:
     explored(lab, **{"desk.jsonl": lines(ASKED), "device.jsonl": lines(SECOND)})
     assert collect(lab.attempt).unread == ()

@@ -262,7 +262,7 @@ def test_a_commands_steps_are_its_shells_commands_and_what_it_asked_of_us(tmp_pa
     jsonl(
         tmp_path / "commands.jsonl",
         ran(1, 10, 0, "python train.py"), ran(2, 11, 0, "ls"), ran(4, 10, 3, "fast-eval x"), ran(4.5, 11, 0, "exit"),
-        {"at": at(5), "as_it_came": "garbage"}, ran(9, 10, 75, "exit"),
+        {"at": at(5), "as_it_came": "garbage"}, ran(9, 10, 75, "exit"), {"at": at(9), "lost_bytes": 70},
     )  # fmt: skip
     desk = {
         "began": at(4.1),
@@ -289,6 +289,7 @@ def test_a_commands_steps_are_its_shells_commands_and_what_it_asked_of_us(tmp_pa
         ("bash", {"command": "garbage"}, (None, None)),
     ]
     assert made.steps[-1].message == "epoch 1\nbye �\n"
+    assert "70 bytes of commands came when commands.jsonl was full" in (made.notes or "")
     assert all(step.reasoning_effort is None for step in made.steps)
 
 

@@ -148,6 +148,8 @@ def _asked(line: int, value: dict[str, Any]) -> Asked:
 
 
 def _command(line: int, value: dict[str, Any]) -> Command:
+    if "lost_bytes" in value:
+        return Command(line=line, at=str(value["at"]), text="", lost_bytes=int(value["lost_bytes"]))
     text = value["command"] if "command" in value else value["as_it_came"]
     return Command(line=line, at=str(value["at"]), text=str(text))
 

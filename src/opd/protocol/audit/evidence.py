@@ -71,11 +71,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A line of commands.jsonl: what one of the explorer's shells ran."""
+    """A line of commands.jsonl: what one of the explorer's shells ran, or how much came when the record was full."""
 
     line: int
     at: str  # UTC
     text: str
+    lost_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ _KEPT_BY = {
 
 
 def reached(evidence: Evidence, one: ExploreTry) -> Iterator[Noted]:
-    """A note for each thing that was reached for, with the commands."""
+    """A note for each thing that was reached for, with the commands; and one where not all of them are recorded."""
     if one.commands is None:
         yield Noted(verdict=Verdict.NOT_ASSESSED, sentence=f"{one.name}: its commands are not recorded")
         return
@@ -37,6 +37,12 @@ def reached(evidence: Evidence, one: ExploreTry) -> Iterator[Noted]:
     for command in one.commands.value:
         for what in dict.fromkeys(_reaches(_without(command.text, own), places, evidence)):
             found.setdefault(what, []).append(command)
+    for lost in (command for command in one.commands.value if command.lost_bytes):
+        yield Noted(
+            verdict=Verdict.NOT_ASSESSED,
+            sentence=f"{one.name}: {lost.lost_bytes:,} bytes of its commands came when their record was full",
+            evidence=(one.commands.at(f"line:{lost.line}"),),
+        )
     for what, commands in found.items():
         shown = names((f"“{one_line(command.text, most=120)}”" for command in commands), most=3)
         yield Noted(

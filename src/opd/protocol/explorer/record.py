@@ -3,12 +3,13 @@
 A bash that starts in the sandbox reads BASH_ENV, which makes it report each command, as it begins, into a pipe: what
 went into the pipe can't be taken back. A line of commands.jsonl is one command, with the exit code of the one before
 it in the same shell. Programs that are started without a shell are seen by the look at all processes, each second.
+A record that is full takes no more; its last line then says how many bytes came after it.
 """
 
 import os
 import select
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,7 +45,7 @@ class Record:
         self._descriptor = os.open(pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # ours too, so that it never ends
         self._bytes = 0
         self._rest = b""
-        self.lost_bytes = 0
+        self._lost_bytes = 0
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -54,6 +55,8 @@ class Record:
                 yield
         finally:
             os.close(self._descriptor)
+            if self._lost_bytes:
+                self._note({"lost_bytes": self._lost_bytes})
 
     def _follow(self, over: threading.Event) -> None:
         while True:
@@ -68,11 +71,14 @@ class Record:
         if len(self._rest) > _LONGEST_LINE:  # no shell of ours writes one like it
             lines, self._rest = [*lines, self._rest], b""
         if self._bytes > LARGEST_BYTES:
-            self.lost_bytes += len(held)
+            self._lost_bytes += len(held)
             return
         self._bytes += len(held)
+        self._note(*map(_fields, lines))
+
+    def _note(self, *said: Mapping[str, str | int]) -> None:
         at = now()
-        note_lines(self._log, [{"at": at.utc, "monotonic": at.monotonic, **_fields(line)} for line in lines])
+        note_lines(self._log, [{"at": at.utc, "monotonic": at.monotonic, **one} for one in said])
 
 
 def _fields(line: bytes) -> dict[str, str | int]:

@@ -52,6 +52,9 @@ def _ran(commands: Path, draft: Draft, *, most: int) -> Iterator[dict[str, Any]]
     before: dict[Any, dict[str, Any]] = {}
     count = 0
     for event in _events(commands, draft):
+        if "lost_bytes" in event:
+            draft.note(f"{event['lost_bytes']} bytes of commands came when {commands.name} was full, and are lost")
+            continue
         count += 1
         at = moment(event.get("at"))
         text, shell = event.get("command", event.get("as_it_came")), event.get("process")
