@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 from opd.protocol.attempts.taming import tame
+from opd.protocol.patches.contents import names_weights
 from opd.records.files import append_lines
 from opd.records.trees import Kind, entries, meant
 
 KEPT_BYTES = 1 << 20  # of one file
-_WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".npz", ".npy", ".pkl"})
 
 
 def close(runs: Path, listing: Path) -> None:
@@ -25,7 +25,7 @@ def close(runs: Path, listing: Path) -> None:
         gone = (
             one.kind is Kind.OTHER
             or one.kind is Kind.LINK
-            or (one.kind is Kind.FILE and (one.bytes > KEPT_BYTES or path.suffix in _WEIGHTS))
+            or (one.kind is Kind.FILE and (one.bytes > KEPT_BYTES or names_weights(one.path)))
         )
         if gone:
             path.unlink(missing_ok=True)

@@ -53,6 +53,12 @@ def judge_name(name: str) -> Judgement | None:
     return Judgement(rule=rule, found=f"a file called {ending}") if rule else None
 
 
+def names_weights(name: str) -> bool:
+    """Whether a file of this name holds a model's weights, in whichever format."""
+    judged = judge_name(name)
+    return judged is not None and judged.rule is Rule.WEIGHTS
+
+
 def judge_content(content: bytes) -> Judgement | None:
     """What the bytes say that is refused, whatever the name; none for source text and settings."""
     for rule, what, is_one in _FORMATS:

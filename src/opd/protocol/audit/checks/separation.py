@@ -16,12 +16,11 @@ from opd.protocol.audit.check import Check, Look, Noted, Plant, concluded
 from opd.protocol.audit.evidence import Evidence, File, FormalTry
 from opd.protocol.audit.planting import changed, with_event, with_exploration, with_formal
 from opd.protocol.audit.wording import count, names
+from opd.protocol.patches.contents import names_weights
 from opd.protocol.sandbox.view import Guarantee
 from opd.records.attempts import Stage
 from opd.records.audits import Axis, Verdict
 from opd.records.trees import Entry, Kind
-
-_WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".npz", ".npy", ".pkl"})
 
 
 def _look(evidence: Evidence) -> Look:
@@ -140,7 +139,7 @@ def _little(evidence: Evidence) -> str:
 
 
 def _weight_files(one: FormalTry) -> list[File]:
-    return [file for file in one.artifact_files if f".{file.path.rpartition('.')[2]}" in _WEIGHTS]
+    return [file for file in one.artifact_files if names_weights(file.path)]
 
 
 def _explored_weights(evidence: Evidence) -> dict[str, str]:
@@ -149,7 +148,7 @@ def _explored_weights(evidence: Evidence) -> dict[str, str]:
         entry.sha256: f"{one.name}/runs/{entry.path}"
         for one in evidence.explorations
         for entry in (one.runs.value if one.runs else ())
-        if entry.kind is Kind.FILE and f".{entry.path.rpartition('.')[2]}" in _WEIGHTS
+        if entry.kind is Kind.FILE and names_weights(entry.path)
     }
 
 
