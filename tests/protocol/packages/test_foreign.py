@@ -404,7 +404,16 @@ def test_a_shared_verifier_is_said_to_run_beside_what_the_agent_left(harbor):
     assert "whatever the agent left running" in said["gets from the agent"]
 
 
-@pytest.mark.parametrize("content", ["", "x = 1", "[task]\nname = 3\n[agent]\ntimeout_sec = 'long'\nartifacts = 5\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "x = 1",
+        "[task]\nname = 3\n[agent]\ntimeout_sec = 'long'\nartifacts = 5\n",
+        "[environment]\nallow_internet = 'sometimes'\n",
+        "[environment]\nallow_internet = ['pypi.org']\n",
+    ],
+)
 def test_odd_task_files_are_explained_without_a_crash(content, tmp_path):
     (tmp_path / "task.toml").write_text(content, encoding="utf-8")
     said = explain(tmp_path)

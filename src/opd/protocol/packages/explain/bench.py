@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opd.protocol.packages.explain.explanation import Explanation, Section, section
+from opd.protocol.packages.explain.explanation import Explanation, Section, as_time, first_of, section, table_in
 from opd.protocol.packages.explain.literals import NotLiteral, Record, names_of
 from opd.protocol.packages.folders import has, read_text
-from opd.protocol.packages.quantities import seconds
 from opd.records.errors import AskedWrongly
 from opd.records.fields import value_in
 
@@ -53,7 +52,7 @@ def explain(values: Mapping[str, Any], folder: Path) -> Explanation:
         name=str(value_in(values, "task.name") or value_in(values, "name") or folder.name),
         sections=(
             section("task", [*_rows(values, _IDENTITY), *said]),
-            section("fixed assets", _table(values, "assets").items()),
+            section("fixed assets", table_in(values, "assets").items()),
             section("budgets", _budgets(values, by_name)),
             section("proxy", _rows(values, _PROXY)),
             section("final", _rows(values, _FINAL)),
@@ -123,7 +122,7 @@ def _phase(phase: _Phase) -> Section:
     if not phase.says:
         return section(f"phase {phase.name}", [("says", phase.source)])
     says = phase.says
-    rows: list[tuple[str, Any]] = [("time", _seconds(says.get("timeout_sec"))), ("runs", _words(says.get("command")))]
+    rows: list[tuple[str, Any]] = [("time", as_time(says.get("timeout_sec"))), ("runs", _words(says.get("command")))]
     if phase.mounts is None:
         rows.append(("mounts", says.get("mounts")))
     else:
@@ -138,19 +137,19 @@ def _phase(phase: _Phase) -> Section:
 def _budgets(values: Mapping[str, Any], phases: Mapping[str, _Phase]) -> Iterator[tuple[str, Any]]:
     yield (
         "exploration",
-        _seconds(_first(value_in(values, "agent.timeout_sec"), _says(phases, _EXPLORE, "timeout_sec"))),
+        as_time(first_of(value_in(values, "agent.timeout_sec"), _says(phases, _EXPLORE, "timeout_sec"))),
     )
-    formal = _first(value_in(values, "x-ai4ai.formal.retrain_budget_sec"), _says(phases, _RETRAIN, "timeout_sec"))
-    yield "formal training", _seconds(formal)
-    yield "of it in reserve", _seconds(_says(phases, _RETRAIN, "reserve_sec"))
-    yield "a final evaluation", _seconds(_says(phases, _SCORE, "timeout_sec"))
-    yield "the verifier in all", _seconds(value_in(values, "verifier.timeout_sec"))
+    formal = first_of(value_in(values, "x-ai4ai.formal.retrain_budget_sec"), _says(phases, _RETRAIN, "timeout_sec"))
+    yield "formal training", as_time(formal)
+    yield "of it in reserve", as_time(_says(phases, _RETRAIN, "reserve_sec"))
+    yield "a final evaluation", as_time(_says(phases, _SCORE, "timeout_sec"))
+    yield "the verifier in all", as_time(value_in(values, "verifier.timeout_sec"))
     yield "free disk before training, GiB", _says(phases, _RETRAIN, "free_gib")
 
 
 def _artifacts(values: Mapping[str, Any], phases: Mapping[str, _Phase]) -> Iterator[tuple[str, Any]]:
     yield "found as", _says(phases, _RETRAIN, "checkpoint_glob")
-    limit = _first(value_in(values, "x-ai4ai.formal.artifact_limit"), _says(phases, _RETRAIN, "artifact_limit"))
+    limit = first_of(value_in(values, "x-ai4ai.formal.artifact_limit"), _says(phases, _RETRAIN, "artifact_limit"))
     yield "at most", limit
     yield "official", value_in(values, "x-ai4ai.formal.selection_rule")
     yield "kind", _says(phases, _RETRAIN, "checkpoint_kind")
@@ -163,7 +162,7 @@ def _withheld(values: Mapping[str, Any], phases: Mapping[str, _Phase]) -> Iterat
         shown = "" if explore is None else f": {explore.says.get('mounts') or explore.source}"
         yield "unknown", f"the mounts of {_EXPLORE} can't be read{shown}"
         return
-    for asset in _table(values, "assets"):
+    for asset in table_in(values, "assets"):
         if not _covers(explore, asset):
             seen = [phase.name for phase in phases.values() if _covers(phase, asset)]
             yield asset, f"mounted in {', '.join(seen)} alone" if seen else "mounted in no phase that can be read"
@@ -179,7 +178,7 @@ def _disagreements(values: Mapping[str, Any], phases: Mapping[str, _Phase]) -> I
         mine, theirs = value_in(values, key), _says(phases, name, keyword)
         if mine is not None and theirs is not None and mine != theirs:
             yield key, f"{mine} in task.toml, {theirs} as {keyword} of {name}"
-    assets = _table(values, "assets")
+    assets = table_in(values, "assets")
     for phase in phases.values():
         for source, _, _ in phase.mounts or ():
             mounted = source.removeprefix(_ASSET)
@@ -189,7 +188,7 @@ def _disagreements(values: Mapping[str, Any], phases: Mapping[str, _Phase]) -> I
 
 def _more(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     shown = {key.removeprefix("metadata.") for keys in (_IDENTITY, _PROXY, _FINAL) for key in keys.values()}
-    yield from ((name, value) for name, value in _table(values, "metadata").items() if name not in shown)
+    yield from ((name, value) for name, value in table_in(values, "metadata").items() if name not in shown)
 
 
 def _covers(phase: _Phase, asset: str) -> bool:
@@ -199,20 +198,6 @@ def _covers(phase: _Phase, asset: str) -> bool:
 
 def _says(phases: Mapping[str, _Phase], name: str, keyword: str) -> Any:
     return phases[name].says.get(keyword) if name in phases else None
-
-
-def _table(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = values.get(key)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _first(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
-
-
-def _seconds(value: Any) -> Any:
-    is_time = isinstance(value, int | float) and not isinstance(value, bool)
-    return seconds(value) if is_time else value
 
 
 def _words(command: Any) -> Any:

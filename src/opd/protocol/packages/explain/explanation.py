@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+from opd.protocol.packages.quantities import seconds
 from opd.records.settings import Settings
 
 LONGEST = 2_000  # characters of a value that are shown
@@ -38,6 +39,23 @@ def section(title: str, rows: Iterable[tuple[str, Any]]) -> Section:
     """A section of what is there: rows with None are left out."""
     said = [Row(name=printable(name), value=printable(value)) for name, value in rows if value is not None]
     return Section(title=title, rows=tuple(said))
+
+
+def table_in(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The table under this key; an empty one where there is none, or something else."""
+    found = values.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def first_of(*values: Any) -> Any:
+    """The first that is not None; None where there is none."""
+    return next((value for value in values if value is not None), None)
+
+
+def as_time(value: Any) -> Any:
+    """A number of seconds in words; anything else as it is, for a stranger may have written it."""
+    is_time = isinstance(value, int | float) and not isinstance(value, bool)
+    return seconds(value) if is_time else value
 
 
 def printable(value: Any) -> str:

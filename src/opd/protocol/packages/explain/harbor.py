@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from opd.protocol.packages.explain.explanation import Explanation, section
+from opd.protocol.packages.explain.explanation import Explanation, as_time, first_of, section, table_in
 from opd.protocol.packages.folders import has, read_text
-from opd.protocol.packages.quantities import seconds
 from opd.records.errors import AskedWrongly
 from opd.records.fields import value_in
 
@@ -29,7 +28,7 @@ def explain(values: Mapping[str, Any], folder: Path) -> Explanation:
             section("machine", _machine(values, folder)),
             section("exploration can't see", _withheld(values, folder)),
             section("parts", [(part, "there" if has(folder, part) else "missing") for part in _PARTS]),
-            section("metadata", _table(values, "metadata").items()),
+            section("metadata", table_in(values, "metadata").items()),
         ),
     )
 
@@ -48,24 +47,24 @@ def _identity(values: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, An
 
 def _budgets(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     agent = value_in(values, "agent.timeout_sec")
-    yield "agent", "no limit" if agent is None else _seconds(agent)
-    yield "verifier", _seconds(_or(value_in(values, "verifier.timeout_sec"), _VERIFIER_SECONDS))
-    yield "building the image", _seconds(_or(value_in(values, "environment.build_timeout_sec"), 600.0))
+    yield "agent", "no limit" if agent is None else as_time(agent)
+    yield "verifier", as_time(first_of(value_in(values, "verifier.timeout_sec"), _VERIFIER_SECONDS))
+    yield "building the image", as_time(first_of(value_in(values, "environment.build_timeout_sec"), 600.0))
 
 
 def _network(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    allowed = {True: "public", False: "no-network", None: "public"}[value_in(values, "environment.allow_internet")]
-    base = _or(value_in(values, "environment.network_mode"), allowed)
+    allowed = "no-network" if value_in(values, "environment.allow_internet") is False else "public"
+    base = first_of(value_in(values, "environment.network_mode"), allowed)
     yield "environment", base
     for phase in ("agent", "verifier"):
-        yield phase, _or(value_in(values, f"{phase}.network_mode"), f"{base}, as the environment")
+        yield phase, first_of(value_in(values, f"{phase}.network_mode"), f"{base}, as the environment")
     for place in ("environment", "agent", "verifier"):
         yield f"hosts of {place}", value_in(values, f"{place}.allowed_hosts")
 
 
 def _verifier(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     inferred = "shared" if value_in(values, "verifier.environment") is None else "separate"
-    mode = _or(value_in(values, "verifier.environment_mode"), inferred)
+    mode = first_of(value_in(values, "verifier.environment_mode"), inferred)
     yield "environment", mode
     sources = [value_in(one, "source") if isinstance(one, Mapping) else one for one in _list(values, "artifacts")]
     if mode == "separate":
@@ -82,7 +81,7 @@ def _machine(values: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Any
     if has(folder, "environment/Dockerfile"):
         text = _text(folder, "environment/Dockerfile")
         yield "image is made from", _FROM.findall(text) or text
-    yield "agent's user", _or(value_in(values, "agent.user"), "the image's, perhaps root")
+    yield "agent's user", first_of(value_in(values, "agent.user"), "the image's, perhaps root")
 
 
 def _withheld(values: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Any]]:
@@ -101,20 +100,6 @@ def _text(folder: Path, name: str) -> str:
         return f"not read: {error}"
 
 
-def _table(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = values.get(key)
-    return found if isinstance(found, Mapping) else {}
-
-
 def _list(values: Mapping[str, Any], key: str) -> list[Any]:
     found = values.get(key)
     return found if isinstance(found, list) else []
-
-
-def _or(value: Any, otherwise: Any) -> Any:
-    return otherwise if value is None else value
-
-
-def _seconds(value: Any) -> Any:
-    is_time = isinstance(value, int | float) and not isinstance(value, bool)
-    return seconds(value) if is_time else value
