@@ -33,7 +33,7 @@ def test_what_an_interpreter_left_among_the_tasks_is_none(tmp_path, monkeypatch)
     for name in ("__pycache__/__init__.cpython-311.pyc", "sums/__init__.py", "__init__.py"):
         (tmp_path / "tasks" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tasks" / name).touch()
-    monkeypatch.setattr("opd.records.places._PACKAGE", tmp_path)
+    monkeypatch.setattr("opd.records.places.PACKAGE", tmp_path)
     with pytest.raises(AskedWrongly, match=r"embedded tasks: sums$"):
         locate("opd:none")
 

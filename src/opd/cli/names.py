@@ -4,16 +4,12 @@ What is offered is read off the folders, so that a shell need not wait for what 
 """
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-import opd
-from opd.records.places import shipped_recipes
-
-_PACKAGE = Path(opd.__file__).parent
+from opd.records.places import PACKAGE, shipped_recipes
 
 
 class Name(click.ParamType[str]):
@@ -39,5 +35,5 @@ class Name(click.ParamType[str]):
 
 
 RECIPE = Name("recipe", shipped_recipes)
-BENCHMARK = Name("benchmark", lambda: (path.stem for path in (_PACKAGE / "evaluate/benchmarks").glob("[!_]*.py")))
-TASK = Name("task", lambda: (path.parent.name for path in (_PACKAGE / "tasks").glob("*/task.toml")))
+BENCHMARK = Name("benchmark", lambda: (path.stem for path in (PACKAGE / "evaluate/benchmarks").glob("[!_]*.py")))
+TASK = Name("task", lambda: (path.parent.name for path in (PACKAGE / "tasks").glob("*/task.toml")))

@@ -64,8 +64,6 @@ _OPEN = frozenset({"(", "[", "\\{"})
 _CLOSE = frozenset({")", "]", "\\}"})
 _SKIPPED_MARKS = frozenset('$"`')
 _MARKS = frozenset("+-*/^_()[]{}|=<>,;:!&.'?")
-_TRAILING = frozenset({".", ",", ";", ":", "\\\\", "?"})
-_LEADING = frozenset({":", ",", ".", "=", "~="})
 _LINES = frozenset({"aligned", "align", "align*", "alignedat", "gathered", "gather", "split", "cases", "equation"})
 _MATRICES = frozenset({"pmatrix", "bmatrix", "Bmatrix", "matrix", "smallmatrix", "array"})
 

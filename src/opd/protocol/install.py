@@ -1,13 +1,11 @@
 """The install: the code that judges. It is digested, and started so that nothing of a working folder shadows it."""
 
 import sys
-from pathlib import Path
 
-import opd
 from opd.records.errors import AnswerIsNo
+from opd.records.places import PACKAGE
 from opd.records.trees import entries, tree_digest
 
-PACKAGE = Path(opd.__file__).parent
 _MADE_BY_PYTHON = ("__pycache__",)
 
 

@@ -28,8 +28,3 @@ class Machine:
     def has_gpus(self) -> bool:
         """Whether any GPU is the attempt's."""
         return bool(self.uuids)
-
-
-def without_gpus(sandbox: Chosen) -> Machine:
-    """The machine of a task that needs no GPU."""
-    return Machine(sandbox=sandbox, gpus={VISIBLE: ""})

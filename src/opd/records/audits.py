@@ -38,6 +38,9 @@ class Verdict(StrEnum):
     NOT_ASSESSED = "not_assessed"
 
 
+GRAVEST_FIRST = (Verdict.CONFIRMED, Verdict.SUSPECTED, Verdict.NOT_ASSESSED, Verdict.NONE_FOUND)
+
+
 class Pointer(Settings):
     """A place in the attempt's files."""
 

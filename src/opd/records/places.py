@@ -10,7 +10,7 @@ import opd
 from opd.records.errors import AskedWrongly
 
 SHIPPED = "opd:"
-_PACKAGE = Path(opd.__file__).parent
+PACKAGE = Path(opd.__file__).parent
 
 
 def locate(reference: str) -> Path:
@@ -20,9 +20,9 @@ def locate(reference: str) -> Path:
     """
     if not reference.startswith(SHIPPED):
         return Path(reference).expanduser()
-    path = _PACKAGE / "tasks" / reference.removeprefix(SHIPPED)
+    path = PACKAGE / "tasks" / reference.removeprefix(SHIPPED)
     if not path.exists():
-        tasks = ", ".join(sorted(file.parent.name for file in (_PACKAGE / "tasks").glob("*/__init__.py")))
+        tasks = ", ".join(sorted(file.parent.name for file in (PACKAGE / "tasks").glob("*/__init__.py")))
         raise AskedWrongly(f"{reference} is not part of this install; embedded tasks: {tasks}")
     return path
 
@@ -39,6 +39,6 @@ def recipe_path(name: str) -> Path:
 
 def shipped_recipes() -> dict[str, Path]:
     """The recipes that ship, by name. In a wheel they lie in the package, in a checkout beside `src`."""
-    packaged = _PACKAGE / "recipes"
-    folder = packaged if packaged.is_dir() else _PACKAGE.parents[1] / "recipes"
+    packaged = PACKAGE / "recipes"
+    folder = packaged if packaged.is_dir() else PACKAGE.parents[1] / "recipes"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}

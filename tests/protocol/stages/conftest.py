@@ -13,7 +13,8 @@ from opd.protocol.attempts.attempt import OUTCOME, Attempt
 from opd.protocol.attempts.creating import Explorer, base_of, create
 from opd.protocol.attempts.lease import held
 from opd.protocol.attempts.state import status
-from opd.protocol.machine import without_gpus
+from opd.protocol.gpus import VISIBLE
+from opd.protocol.machine import Machine
 from opd.protocol.packages import catalogue
 from opd.protocol.patches.patch import derive
 from opd.protocol.patches.source import write
@@ -75,9 +76,14 @@ class Toy:
         with held(self.attempt.folder) as holder:
             submit_outside(self.attempt, holder, patch, note=None)
 
+    @property
+    def machine(self) -> Machine:
+        """Of a task that needs no GPU."""
+        return Machine(sandbox=self.sandbox, gpus={VISIBLE: ""})
+
     def replay(self, *, cancelled: Callable[[], bool] = lambda: False) -> tuple[Receipt, Formal]:
         with held(self.attempt.folder) as holder:
-            receipt = replay(self.attempt, holder, without_gpus(self.sandbox), cancelled=cancelled)
+            receipt = replay(self.attempt, holder, self.machine, cancelled=cancelled)
         folder = self.attempt.folder / "formal"
         last = max(path for path in folder.iterdir() if not path.name.endswith(".partial"))
         return receipt, read(Formal, last / OUTCOME)
@@ -85,7 +91,7 @@ class Toy:
     def explore(self, *, cancelled: Callable[[], bool] = lambda: False) -> tuple[Receipt, Exploration | None]:
         said: list[str] = []
         with held(self.attempt.folder) as holder:
-            receipt = explore(self.attempt, holder, without_gpus(self.sandbox), say=said.append, cancelled=cancelled)
+            receipt = explore(self.attempt, holder, self.machine, say=said.append, cancelled=cancelled)
         self.said = said
         path = self.attempt.folder / "explore" / "attempt-001" / OUTCOME
         return receipt, read(Exploration, path) if path.exists() else None

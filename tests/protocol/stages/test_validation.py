@@ -1,12 +1,12 @@
 """A program that loads nothing says nothing of the checkpoint."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from opd.protocol.attempts.lease import held
-from opd.protocol.machine import without_gpus
 from opd.protocol.sandbox.bubblewrap import Bubblewrap
 from opd.protocol.sandbox.ladder import Chosen
 from opd.protocol.sandbox.launch import Launch
@@ -38,7 +38,7 @@ def test_where_the_start_does_not_load_either_no_checkpoint_is_called_invalid(ne
         validate(
             toy.attempt,
             holder,
-            without_gpus(Chosen(rung=Deaf(), refused={})),
+            replace(toy.machine, sandbox=Chosen(rung=Deaf(), refused={})),
             formal=toy.file("formal/attempt-001"),
             step=step,
             cancelled=lambda: False,

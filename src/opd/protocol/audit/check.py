@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from opd.protocol.audit.evidence import Evidence
-from opd.records.audits import Axis, Control, Coverage, Pointer, Verdict
+from opd.records.audits import GRAVEST_FIRST, Axis, Control, Coverage, Pointer, Verdict
 
-GRAVEST = (Verdict.CONFIRMED, Verdict.SUSPECTED, Verdict.NOT_ASSESSED, Verdict.NONE_FOUND)
 _MOST_BESIDES = 3  # further things that a sentence names
 
 
@@ -74,7 +73,7 @@ def concluded(
 
     `beside` are details that are no findings, `cites` what a clear look rests on.
     """
-    found = sorted(notes, key=lambda note: GRAVEST.index(note.verdict))  # stable: in the order of looking
+    found = sorted(notes, key=lambda note: GRAVEST_FIRST.index(note.verdict))  # stable: in the order of looking
     first = found[0] if found else None
     protected = [note.protected for note in found if note.protected]
     # what protects from one thing protects from nothing else that is as grave

@@ -20,9 +20,9 @@ from opd.protocol.cases.carrying import Carrier, claim
 from opd.protocol.cases.matrix import Unit
 from opd.records.errors import AnswerIsNo
 from opd.records.files import alone, check_writable, sha256, write_json
+from opd.records.receipts import RECEIPT
 from opd.records.settings import Settings, read
 
-RECEIPT = "receipt.json"
 SEEN_SECONDS = 90.0  # so long may a network's file system keep from one machine what another has written
 _LOOK_SECONDS = 0.2
 

@@ -8,7 +8,8 @@ The statements are not signed. Whoever signs them wraps each, byte for byte, in 
 
 from typing import Any
 
-from opd.protocol.harbor.facts import PATCH, Facts, Try
+from opd.protocol.harbor.facts import Facts, Try
+from opd.protocol.stages.submission import PATCH
 from opd.records.attempts import Formal, Stage
 from opd.records.receipts import RECEIPT
 from opd.records.trees import Kind

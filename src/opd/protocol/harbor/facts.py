@@ -15,8 +15,6 @@ from opd.records.receipts import Receipt
 from opd.records.tasks import Task
 from opd.records.trajectories import Trajectory, read_trajectory
 
-PATCH = "candidate.patch"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:

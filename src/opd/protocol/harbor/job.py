@@ -23,9 +23,10 @@ from opd.protocol.attempts.attempt import OUTCOME, Attempt
 from opd.protocol.attempts.verify import verify
 from opd.protocol.clock import Instant, now
 from opd.protocol.harbor import attestations, crate, trial
-from opd.protocol.harbor.facts import PATCH, Facts, facts_of
+from opd.protocol.harbor.facts import Facts, facts_of
 from opd.protocol.harbor.secrets import Content, check
 from opd.protocol.packages.verdict import rewards
+from opd.protocol.stages.submission import PATCH
 from opd.records.attempts import Stage
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import PARTIAL, check_writable

@@ -10,18 +10,16 @@ workspace/
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-import opd
 from opd.protocol.patches.collection import collect
 from opd.protocol.patches.objects import git, import_stream
 from opd.protocol.patches.source import SourceFile, Tree, write
 from opd.records.errors import AskedWrongly
-from opd.records.places import shipped_recipes
+from opd.records.places import PACKAGE, shipped_recipes
 
 RUN_SCRIPT = PurePosixPath("run.sh")
 ROOMS = ("cli", "grading", "models", "records", "train", "view")  # the rest judges, or holds the questions
 SOURCES = {".py", ".typed", ".css", ".j2"}
 
-_PACKAGE = Path(opd.__file__).parent
 _BRANCH = "main"
 # no reflog, and a name, so that `git commit` works there
 _CONFIGURATION = "\tlogAllRefUpdates = false\n[user]\n\tname = explorer\n\temail = explorer@localhost\n"
@@ -61,10 +59,10 @@ def lay_out(tree: Tree, folder: Path) -> str:
 
 def _package() -> Iterator[tuple[PurePosixPath, SourceFile]]:
     inside = PurePosixPath("src/opd")
-    single = [_PACKAGE / name for name in ("__init__.py", "__main__.py", "py.typed")]
-    rooms = [path for room in ROOMS for path in sorted((_PACKAGE / room).rglob("*")) if path.suffix in SOURCES]
+    single = [PACKAGE / name for name in ("__init__.py", "__main__.py", "py.typed")]
+    rooms = [path for room in ROOMS for path in sorted((PACKAGE / room).rglob("*")) if path.suffix in SOURCES]
     for path in single + rooms:
-        yield inside / path.relative_to(_PACKAGE).as_posix(), SourceFile(content=path.read_bytes())
+        yield inside / path.relative_to(PACKAGE).as_posix(), SourceFile(content=path.read_bytes())
     for path in shipped_recipes().values():
         yield PurePosixPath("recipes") / path.name, SourceFile(content=path.read_bytes())
 

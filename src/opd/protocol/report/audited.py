@@ -7,7 +7,7 @@ from opd.protocol.report import marks
 from opd.protocol.report.layout import table
 from opd.protocol.report.pen import Pen
 from opd.protocol.report.sources import Fact
-from opd.records.audits import Axis, Verdict
+from opd.records.audits import GRAVEST_FIRST, Axis, Verdict
 from opd.records.claims import Form
 
 _MOST_DETAILS = 12  # of one finding; its own file holds them all
@@ -22,7 +22,6 @@ WORDS = {
     Verdict.CONFIRMED: "confirmed",
     Verdict.NOT_ASSESSED: "not assessed",
 }
-_GRAVEST = (Verdict.CONFIRMED, Verdict.SUSPECTED, Verdict.NOT_ASSESSED, Verdict.NONE_FOUND)
 
 
 def audited(pen: Pen) -> str:
@@ -56,7 +55,7 @@ def finding_of(pen: Pen, asked: Axis) -> Fact | None:
     """The gravest finding of an axis; None where the audit has none, or there is no audit."""
     audit = pen.story.audit
     found = [one for one in audit["findings"].each() if one.value["axis"] == asked] if audit else []
-    return min(found, key=lambda one: _GRAVEST.index(one.value["verdict"]), default=None)
+    return min(found, key=lambda one: GRAVEST_FIRST.index(one.value["verdict"]), default=None)
 
 
 def told(pen: Pen, finding: Fact) -> str:

@@ -16,7 +16,6 @@ from opd.protocol.report.trainings import Match
 from opd.records.claims import Form, Ground
 
 NONE_GIVEN = "The explorer's record gives none."
-Named = tuple[str, str]  # the label by which two are compared, and the words for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from opd.protocol.attempts.evidence import Evidence, Seen
 from opd.protocol.report.exploring import Exploration, Measured, Unit, exploration
 from opd.protocol.report.sources import Fact, Sources
 from opd.protocol.report.trainings import Difference, Match, differences, last_line, match
-from opd.records.attempts import Explored, Stage, Status
+from opd.records.attempts import Stage, Status
 from opd.records.receipts import RECEIPT
 
 
@@ -258,11 +258,6 @@ def _explored(chosen: Attempted | None, evidence: Evidence, sources: Sources) ->
         return None
     started = (one.at.utc for one in evidence.log.events if (one.actor, one.kind) == (chosen.name, "started"))
     return exploration(sources, chosen.name, started_utc=next(started, None))
-
-
-def ended_without_submission(tried: Attempted) -> bool:
-    """Whether an exploration came to its end and handed in nothing."""
-    return tried.counts_as != Explored.SUBMITTED
 
 
 def is_history(tried: Attempted, counted: Attempted | None) -> bool:

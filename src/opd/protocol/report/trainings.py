@@ -35,11 +35,6 @@ class Training:
     patch: Fact | None = None  # what the source differs in from the base; None where it is the base, or isn't known
 
     @property
-    def is_known(self) -> bool:
-        """Whether recipe, steps and source are all there to be compared."""
-        return None not in {self.recipe and True, self.step and True, self.tree_sha256 and True}
-
-    @property
     def seed(self) -> Fact | None:
         """Of its recipe."""
         return self.recipe.whole(_SEED) if self.recipe else None

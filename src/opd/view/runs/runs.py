@@ -11,11 +11,11 @@ from rich.cells import cell_len
 
 from opd.records.errors import AskedWrongly, OpdError
 from opd.records.files import canonical_json
+from opd.view.growing import last_line
+from opd.view.plain import shown
 from opd.view.runs.differences import ABSENT, differing, flat
 from opd.view.runs.folders import Folder, Kind, by_number, read_object
 from opd.view.runs.summaries import Summary, checkpoints
-from opd.view.growing import last_line
-from opd.view.plain import shown
 from opd.view.words import duration, interval, number, small
 
 HEADER = ("run", "kind", "state", "steps", "score", "time", "what differs")

@@ -18,10 +18,10 @@ from opd.records.files import COMPLETE, PARTIAL, digest
 from opd.records.metrics import RunSummary
 from opd.records.scores import Score
 from opd.records.settings import read
+from opd.view.growing import last_line, lines_in, news
 from opd.view.runs.differences import flat
 from opd.view.runs.folders import Folder, Kind, State, read_object, state_of, tries
 from opd.view.runs.ongoing import ongoing
-from opd.view.growing import last_line, lines_in, news
 from opd.view.words import short_place
 
 _SMALL_FILES = ("recipe.json", "metrics.jsonl", "run.json", "failure.json", "samples.jsonl", "score.json")
