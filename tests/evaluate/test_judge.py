@@ -7,7 +7,7 @@ import pytest
 
 from opd.evaluate.judge import JudgeCase, is_judged, settle, undecided
 from opd.evaluate.judges.exchange import NoReply, Reply
-from opd.evaluate.judges.settings import JudgeSettings, LocalJudge, RecordedJudge, ServerJudge
+from opd.evaluate.judges.settings import JudgeSettings, RecordedJudge, ServerJudge
 from opd.records.errors import AskedWrongly
 from opd.records.rollouts import StopReason
 from opd.records.scores import Judgement, Opinion, Sample, Verdict
@@ -325,7 +325,4 @@ def test_a_judge_that_can_t_be_is_refused_with_its_reason(values: dict[str, Any]
 def test_a_section_is_made_by_setting_a_key_in_it() -> None:
     settings = JudgeSettings(recorded=RecordedJudge(file="f"))
     assert settings.changed(["recorded.file=g"]).recorded == RecordedJudge(file="g")
-    assert LocalJudge(model="m").dtype_on("cuda") == "bfloat16"
-    assert LocalJudge(model="m").dtype_on("cpu") == "float32"
-    assert LocalJudge(model="m", dtype="float64").dtype_on("cuda") == "float64"
     assert ServerJudge(url="https://judge.example/v1", model="m").limit_tokens == 2_048

@@ -24,7 +24,7 @@ from opd.evaluate.statistics import (
     pass_at_k,
     sampling_variances,
     seeds_stderr,
-    summarise,
+    summary,
     tally,
     variance_parts,
 )
@@ -160,7 +160,7 @@ def test_the_t_interval_covers_at_its_level_and_the_naive_one_does_not() -> None
     clustered = naive = 0
     for _ in range(runs):
         hits = random.binomial(8, random.beta(alpha, beta, size=60))
-        found = summarise((f"q{q}", sample, sample < c) for q, c in enumerate(hits.tolist()) for sample in range(8))
+        found = summary(Counts(hits=tuple(hits.tolist()), samples=(8,) * 60))
         low, high = found.ci95
         clustered += low <= truth <= high
         naive += abs(found.mean - truth) <= 1.959964 * found.stderr_naive
@@ -189,21 +189,22 @@ def test_a_sample_that_comes_twice_is_refused() -> None:
 
 def test_a_missing_row_is_refused_where_the_counts_are_declared() -> None:
     rows = [(f"q{q}", sample, True) for q in range(3) for sample in range(2)]
-    assert summarise(rows, questions=3, samples_per_question=2).samples == 6
+    _, counts = tally(rows, questions=3, samples_per_question=2)
+    assert counts.total_samples == 6
     with pytest.raises(AskedWrongly, match="question 'q2' has 1 samples; 2 are declared"):
-        summarise(rows[:-1], questions=3, samples_per_question=2)
+        tally(rows[:-1], questions=3, samples_per_question=2)
     with pytest.raises(AskedWrongly, match="2 questions have samples; 3 are declared"):
-        summarise(rows[:-2], questions=3, samples_per_question=2)
+        tally(rows[:-2], questions=3, samples_per_question=2)
 
 
 def test_no_samples_are_no_score() -> None:
     with pytest.raises(AskedWrongly, match="no samples"):
-        summarise([])
+        tally([])
 
 
 def test_the_order_of_the_rows_changes_nothing() -> None:
     rows = [(f"q{q}", sample, (q + sample) % 3 == 0) for q in range(5) for sample in range(4)]
-    assert summarise(rows) == summarise(rows[::-1])
+    assert tally(rows) == tally(rows[::-1])
 
 
 def test_a_summary_fills_the_fields_of_a_score() -> None:

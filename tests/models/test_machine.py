@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from opd.models.machine import choose_device, describe, memory_bytes, peak_bytes, synchronise
+from opd.models.machine import choose_device, describe, dtype_meant, memory_bytes, peak_bytes, synchronise
 from opd.records.errors import AskedWrongly
 
 
@@ -66,3 +66,8 @@ def test_on_a_gpu_memory_is_the_devices():
     synchronise("cuda")
     assert held.numel() * 4 <= peak_bytes("cuda") <= memory_bytes("cuda")
     assert describe("cuda")["name"] == torch.cuda.get_device_name()
+
+
+def test_the_dtype_of_auto_follows_the_device_and_any_other_is_as_it_was_asked() -> None:
+    assert [dtype_meant("auto", device=device) for device in ("cuda", "cpu")] == ["bfloat16", "float32"]
+    assert dtype_meant("float64", device="cuda") == "float64"

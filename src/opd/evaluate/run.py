@@ -28,7 +28,7 @@ from opd.evaluate.standing import Standing
 from opd.evaluate.workers import opening
 from opd.models.chat import opens_reasoning, prompt_ids, user_text
 from opd.models.load import find_model, load_tokenizer, model_digest
-from opd.models.machine import choose_device
+from opd.models.machine import choose_device, dtype_meant
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import alone, check_writable
 from opd.records.places import locate
@@ -204,7 +204,7 @@ def _settings_on(asked: Evaluation, path: Path, *, device: str) -> DrawingSettin
     return DrawingSettings(
         model=str(path),
         device=device,
-        dtype=machine.dtype_on(device),
+        dtype=dtype_meant(machine.dtype, device=device),
         threads=machine.threads,
         sampling=benchmark.sampling,
         seeds=benchmark.seeds,

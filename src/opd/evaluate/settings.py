@@ -38,12 +38,6 @@ class EvaluationMachine(Settings):
     grader_gib: Annotated[float, Field(gt=0, le=1_024)] = 1.0
     """Memory of one comparison, in GiB; the same holds."""
 
-    def dtype_on(self, device: str) -> str:
-        """The dtype that `auto` stands for on this device."""
-        if self.dtype != "auto":
-            return self.dtype
-        return "bfloat16" if device == "cuda" else "float32"
-
     @property
     def grader_limits(self) -> Limits:
         """What a comparison may cost."""

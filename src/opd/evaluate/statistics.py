@@ -277,17 +277,3 @@ def summary(counts: Counts) -> Summary:
         samples=counts.total_samples,
         correct=counts.total_hits,
     )
-
-
-def summarise(
-    samples: Iterable[tuple[str, int, bool]],
-    *,
-    questions: int | None = None,
-    samples_per_question: int | None = None,
-) -> Summary:
-    """What a `Score` says about these (question, sample, correct); errors as in `tally`.
-
-    Give the declared numbers of questions and of samples of each wherever there is a protocol.
-    """
-    _, counts = tally(samples, questions=questions, samples_per_question=samples_per_question)
-    return summary(counts)

@@ -25,6 +25,13 @@ def device_meant(asked: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
+def dtype_meant(asked: str, *, device: str) -> str:
+    """The dtype that a model which only runs is loaded in: `auto` is bfloat16 on a GPU and float32 on a CPU."""
+    if asked != "auto":
+        return asked
+    return "bfloat16" if device == "cuda" else "float32"
+
+
 def describe(device: str) -> dict[str, str]:
     """What a result's record says of the machine that made it."""
     name = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()

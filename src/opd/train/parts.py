@@ -31,7 +31,7 @@ from opd.train.ranks.sharded import ShardedMasters
 from opd.train.ranks.sharing import shared
 from opd.train.recipe import Recipe
 from opd.train.reward import Reward
-from opd.train.scoring import Scoring, scorer_of
+from opd.train.scoring import Scoring, longest_prompt, scorer_of
 from opd.train.teachers import (
     TeacherName,
     check_pair,
@@ -156,7 +156,7 @@ def sampler_of(recipe: Recipe, student: LanguageModel, prompts: Sequence[Prompt]
         engine=recipe.machine.engine,
         largest_batch=recipe.rollouts.largest_batch,
         drafts=recipe.machine.drafts,
-        prompt_tokens=_longest(prompts),
+        prompt_tokens=longest_prompt(prompts),
         sleeps=recipe.machine.vllm_sleeps,
         team=Team(ranks, size=recipe.machine.tensor_parallel),
     )
@@ -173,10 +173,6 @@ def _scoring(recipe: Recipe, device: str) -> Scoring:
         tensor_parallel=recipe.machine.tensor_parallel,
         device=device,
     )
-
-
-def _longest(prompts: Sequence[Prompt]) -> int:
-    return max((len(prompt.token_ids) for prompt in prompts), default=1)
 
 
 def _updater(

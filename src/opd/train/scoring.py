@@ -39,7 +39,7 @@ def scorer_of(
     Raises `AskedWrongly` for a server that is not its teacher, or for vLLM where it is not installed.
     """
     scorers = {
-        name: _of_one(name, settings[name], teacher, _longest(as_seen(prompts, name)), scoring, ranks)
+        name: _of_one(name, settings[name], teacher, longest_prompt(as_seen(prompts, name)), scoring, ranks)
         for name, teacher in teachers.items()
     }
     if None in scorers:
@@ -82,5 +82,6 @@ def _of_one(
     return VisitingScorer(scorer, teacher.module, device=scoring.device) if settings.device == "in_turn" else scorer
 
 
-def _longest(prompts: Sequence[Prompt]) -> int:
+def longest_prompt(prompts: Sequence[Prompt]) -> int:
+    """Tokens of the longest of the prompts; 1 where there are none."""
     return max((len(prompt.token_ids) for prompt in prompts), default=1)

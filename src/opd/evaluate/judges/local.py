@@ -13,7 +13,7 @@ from opd.evaluate.judges.settings import LocalJudge
 from opd.models.chat import prompt_ids, response_text
 from opd.models.interfaces import Sampler, Sampling
 from opd.models.load import LanguageModel, find_model, load_model, model_digest
-from opd.models.machine import choose_device
+from opd.models.machine import choose_device, dtype_meant
 from opd.models.samplers import choose_sampler
 from opd.records.rollouts import Prompt
 
@@ -88,7 +88,7 @@ def open_local(settings: LocalJudge) -> LocalBackend:
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     device = choose_device(settings.device)
-    language_model = load_model(path, dtype=settings.dtype_on(device), device=device)
+    language_model = load_model(path, dtype=dtype_meant(settings.dtype, device=device), device=device)
     sampling = Sampling(top_k=1, limit_tokens=settings.limit_tokens)
     chosen = choose_sampler(language_model, sampling, engine=settings.engine, largest_batch=settings.largest_batch)
     return LocalBackend(

@@ -42,12 +42,6 @@ class LocalJudge(Settings):
     fits.
     """
 
-    def dtype_on(self, device: str) -> str:
-        """The dtype that `auto` stands for on this device."""
-        if self.dtype != "auto":
-            return self.dtype
-        return "bfloat16" if device == "cuda" else "float32"
-
 
 class ServerJudge(Settings):
     """Any server that takes `POST URL/chat/completions` in OpenAI's form."""
