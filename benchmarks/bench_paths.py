@@ -1,6 +1,6 @@
 """Does the distilled result depend on who samples: the embedded default on a GPU, by every path of the sampler.
 
-    python benchmarks/bench_paths.py [--steps 120] [--only graphs,exact] [--together]    one GPU, some minutes
+    python benchmarks/bench_paths.py [--steps 120] [--only graphs exact] [--together]    one GPU, some minutes
 
 Each path is a run of recipes/arith_tiny.toml in bfloat16 through `opd`'s own functions, scored on 500 problems × 4
 samples. All should have one score, within its error. In exact mode the company of a sequence decides nothing: `exact`
@@ -21,7 +21,6 @@ from pathlib import Path
 from opd.evaluate.benchmark import find
 from opd.evaluate.run import evaluate
 from opd.evaluate.settings import Evaluation
-from opd.models.vllm.installed import vllm_version
 from opd.records.errors import AskedWrongly
 from opd.records.files import digest, tree
 from opd.records.places import recipe_path
@@ -56,22 +55,28 @@ def main() -> None:
     """Distils by each path, here or each in a process of its own, and compares."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=int, default=120)
-    parser.add_argument("--only", help="paths, by semicolons")
+    parser.add_argument("--only", nargs="+", choices=PATHS, default=list(PATHS), help="paths")
     parser.add_argument("--together", action="store_true", help="all paths at once; their seconds mean nothing then")
     asked = parser.parse_args()
-    paths = asked.only.split(";") if asked.only else [one for one in PATHS if one != "vllm" or _has_vllm()]
+    outcomes = []
     if asked.together:
         command = [sys.executable, __file__, "--steps", str(asked.steps), "--only"]
-        running = [subprocess.Popen([*command, path], stdout=subprocess.PIPE, text=True) for path in paths]
-        outcomes = []
-        for path, each in zip(paths, running, strict=True):
+        running = [subprocess.Popen([*command, path], stdout=subprocess.PIPE, text=True) for path in asked.only]
+        for path, each in zip(asked.only, running, strict=True):
             said, _ = each.communicate()
-            if each.returncode:
+            lines = said.splitlines()
+            if each.returncode or not lines:
                 print(f"{path}: ended with exit code {each.returncode}")
+            elif found := json.loads(lines[-1]):
+                outcomes += [Outcome(**one) for one in found]
             else:
-                outcomes += [Outcome(**one) for one in json.loads(said.splitlines()[-1])]
+                print("\n".join(lines[:-1]))  # why it was left out
     else:
-        outcomes = [distilled(path, asked.steps) for path in paths]
+        for path in asked.only:
+            try:
+                outcomes.append(distilled(path, asked.steps))
+            except AskedWrongly as reason:
+                print(f"{path}: left out, for {reason}")
     for one in outcomes:
         print(
             f"{one.path:18} {one.mean:.4f} ± {one.stderr:.4f}   largest gap {one.largest_gap:.2g}   "
@@ -102,15 +107,6 @@ def distilled(path: str, steps: int) -> Outcome:
             weights=digest({name: one for name, one in tree(last).items() if name.endswith(".safetensors")}),
             seconds=seconds,
         )
-
-
-def _has_vllm() -> bool:
-    try:
-        vllm_version()
-    except AskedWrongly as reason:
-        print(f"vllm: {reason}")
-        return False
-    return True
 
 
 if __name__ == "__main__":

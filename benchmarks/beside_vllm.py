@@ -2,6 +2,8 @@
 
 Every figure is a JSON line. `vllm_decode` is plain generation without seeds and log-probabilities, first with CUDA
 graphs alone, as opd starts it, then compiled, which is vLLM at its best; `seeded` is as opd asks for rollouts.
+`engine_decode` asks the engine the same: whole calls with prompts of the same lengths, scheduling, board and rollouts
+included, and of two lengths the difference. (`decode` of bench_engine.py is the windows of steps alone.)
 """
 
 import math
@@ -12,6 +14,7 @@ from typing import Any
 
 import torch
 
+from opd.models.engine.sampler import EngineSampler
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.models.plain import PlainScorer
@@ -26,12 +29,14 @@ from opd.records.rollouts import Prompt, Rollout
 Say = Callable[..., None]
 MakePrompts = Callable[[int, int, int], list[Prompt]]
 SHAPES = ((8, 1_000), (8, 6_000), (64, 1_000), (256, 1_000))  # sequences, tokens of a prompt
+TINY = ((4, 16),)
 SHORT, LONG = 32, 288  # new tokens; their difference is decode alone
 TURNS = 3  # of each; with one, and 128 tokens between them, 256 sequences came out as 3.8 ms and as 6.4
 
 
 def with_vllm(model: LanguageModel, say: Say, *, prompts: MakePrompts, small: bool) -> None:
-    """Its figures, or why there are none."""
+    """Its figures, or why there are none; before them those of the engine for the same calls."""
+    engine(model, say, prompts=prompts, small=small)
     try:
         vllm = find_vllm()
         version = vllm_version()
@@ -45,6 +50,40 @@ def with_vllm(model: LanguageModel, say: Say, *, prompts: MakePrompts, small: bo
     scorer(model, rollouts, say, vllm=vllm)
 
 
+def engine(model: LanguageModel, say: Say, *, prompts: MakePrompts, small: bool) -> None:
+    """Milliseconds a token of the engine, with seeds, as all that it samples."""
+    for rows, context in TINY if small else SHAPES:
+        asked = prompts(rows, context, model.vocabulary)
+        said = ""
+
+        def generate(tokens: int, asked: list[Prompt] = asked, rows: int = rows) -> Callable[[], object]:
+            nonlocal said
+            sampler = EngineSampler(model, Sampling(limit_tokens=tokens), largest_batch=rows)
+            said = sampler.said
+            return lambda: sampler.sample(asked, seeds=[0])
+
+        milliseconds = milliseconds_a_token(generate)
+        say(
+            "engine_decode",
+            path=said,
+            rows=rows,
+            context=context,
+            ms_a_token=round(milliseconds, 3),
+            tokens_a_second=round(1e3 * rows / milliseconds),
+        )
+
+
+def milliseconds_a_token(generate: Callable[[int], Callable[[], object]]) -> float:
+    """The median difference of two lengths, after each was run once: that compiles and fills a prefix cache."""
+    seconds: dict[int, list[float]] = {}
+    for tokens in (SHORT, LONG):
+        call = generate(tokens)
+        seconds[tokens] = [timed(call)[0] for _ in range(1 + TURNS)][1:]
+    return 1e3 * statistics.median(
+        (long - short) / (LONG - SHORT) for short, long in zip(seconds[SHORT], seconds[LONG], strict=True)
+    )
+
+
 def decode(
     model: LanguageModel,
     vllm: Any,
@@ -55,8 +94,8 @@ def decode(
     compilation: dict[str, Any],
     small: bool,
 ) -> None:
-    """Milliseconds a token: the median difference of two lengths, after both were run once."""
-    shapes = ((4, 16),) if small else SHAPES
+    """Milliseconds a token, with and without seeds."""
+    shapes = TINY if small else SHAPES
     size = Size(rows=max(rows for rows, _ in shapes), sequence_tokens=max(tokens for _, tokens in shapes) + LONG)
     server = Server(model, size, compilation=compilation, vllm=vllm)
     took, _ = timed(lambda: server.generate([[1, 2, 3]], [vllm.SamplingParams(max_tokens=1)]))
@@ -64,17 +103,14 @@ def decode(
     for rows, context in shapes:
         ids = [one.token_ids for one in prompts(rows, context, model.vocabulary)]
         for seeded in (False, True) if name == "graphs" else (False,):
-            seconds: dict[int, list[float]] = {}
-            for tokens in (SHORT, LONG):
+
+            def generate(
+                tokens: int, ids: Any = ids, rows: int = rows, seeded: bool = seeded
+            ) -> Callable[[], object]:
                 settings = [_settings(vllm, tokens, seed if seeded else None) for seed in range(rows)]
-                turns = [
-                    timed(lambda ids=ids, settings=settings: server.generate(ids, settings))[0]
-                    for _ in range(1 + TURNS)
-                ]
-                seconds[tokens] = turns[1:]  # the first compiles and fills the prefix cache
-            milliseconds = 1e3 * statistics.median(
-                (long - short) / (LONG - SHORT) for short, long in zip(seconds[SHORT], seconds[LONG], strict=True)
-            )
+                return lambda: server.generate(ids, settings)
+
+            milliseconds = milliseconds_a_token(generate)
             say(
                 "vllm_decode",
                 path=name,
