@@ -21,6 +21,7 @@ import click
 import pytest
 
 from opd.cli.main import opd
+from opd.records.metrics import StepMetrics
 
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md", "examples/**/*.md")
 SHELLS = {"bash", "console", "sh", "shell"}
@@ -194,6 +195,12 @@ def test_names_stand_in_the_files_that_a_page_gives(pages, root):
         f"{path.relative_to(root)}: {fault}" for path, page in pages.items() for fault in misplaced_names(page, path)
     ]
     assert not found, "\n".join(found)
+
+
+def test_every_key_of_a_line_of_metrics_is_explained(root):
+    table = (root / "docs/a-step.md").read_text().partition("| key | what it is |")[2]
+    keys = " ".join(row.split("|")[1] for row in table.splitlines() if row.startswith("| `"))
+    assert sorted(re.findall(r"`(\w+)`", keys)) == sorted(StepMetrics.model_fields)
 
 
 def test_every_page_is_in_the_index(root):
