@@ -346,3 +346,13 @@ def test_a_process_killed_in_the_middle_leaves_nothing_under_the_name(tmp_path):
     with files.publish(path) as folder:
         fill(folder)
     assert files.is_complete(path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[1]", b"null", b'"text"', b'{"a": ' + b"9" * 5_000 + b"}", b"[" * 100_000, b'{"a": "\xff"}'],
+    ids=["nothing", "torn", "list", "null", "text", "endless number", "endless lists", "no UTF-8"],
+)
+def test_of_a_strangers_bytes_only_an_object_is_taken(data: bytes) -> None:
+    assert files.object_in(data) is None
+    assert files.object_in(b'{"a": {}}\n') == {"a": {}}

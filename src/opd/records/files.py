@@ -90,6 +90,15 @@ def read_json(path: Path) -> Any:
         raise AskedWrongly(f"{path} is not JSON: {error}") from error
 
 
+def object_in(data: bytes) -> dict[str, Any] | None:
+    """The object that a stranger's bytes of JSON stand for; None for any other value, and for what is damaged."""
+    try:
+        value = json.loads(data)
+    except _NOT_JSON:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def append_lines(path: Path, values: Iterable[Mapping[str, Any]]) -> None:
     """The values are added to a JSON Lines file in one write, and are on the disk when this returns."""
     lines = "".join(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n" for value in values)

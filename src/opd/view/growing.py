@@ -1,9 +1,10 @@
 """JSON Lines files that somebody is still writing: the last whole line, and what came since the last look."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from opd.records.files import object_in
 
 _STEP_BYTES = 1 << 16
 _LARGEST_LINE = 1 << 24  # of what is read for its last line; a longer one is passed over
@@ -35,7 +36,7 @@ def news(path: Path, *, start: int = 0) -> News:
         return News(values=(), start=0, end=0)
     whole = block.rfind(b"\n") + 1
     lines = [line for line in block[:whole].split(b"\n") if line.strip()]
-    values = [value for line in lines if (value := _object(line)) is not None]
+    values = [value for line in lines if (value := object_in(line)) is not None]
     return News(values=tuple(values), start=begin, end=begin + whole, passed_over=len(lines) - len(values))
 
 
@@ -71,13 +72,5 @@ def lines_in(path: Path) -> int:
 def _last(tail: bytes, *, from_start: bool) -> dict[str, Any] | None:
     """The last object among the whole lines of a file's end, of which the first may have begun before it."""
     *lines, _ = tail.split(b"\n")  # what stands behind the last line end is torn
-    found = (_object(line) for line in reversed(lines if from_start else lines[1:]) if line.strip())
+    found = (object_in(line) for line in reversed(lines if from_start else lines[1:]) if line.strip())
     return next((value for value in found if value is not None), None)
-
-
-def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from opd.protocol.attempts.evidence import Seen
 from opd.protocol.audit.evidence import File, Held
 from opd.records.errors import AskedWrongly
+from opd.records.files import object_in
 from opd.records.receipts import RECEIPT, Receipt
 from opd.records.settings import Settings, validated
 from opd.records.trees import Entry, Kind, meant
@@ -108,11 +109,8 @@ class Folder:
     def object(self, file: File) -> Held[dict[str, Any]] | None:
         """The JSON object in one of its files; None for any other JSON, and for what is none: a stranger wrote it."""
         held = self.parsed(self.relative(file), lambda data: data)
-        try:
-            value = json.loads(held.value) if held else None
-        except (ValueError, RecursionError):
-            return None
-        return self._reading.with_value(held, value) if held and isinstance(value, dict) else None
+        value = object_in(held.value) if held else None
+        return self._reading.with_value(held, value) if held and value is not None else None
 
     def lines(self, path: str, one: Callable[[int, dict[str, Any]], T]) -> Held[tuple[T, ...]] | None:
         """The values of a file of JSON Lines; a line that can't be read leaves out itself alone, and is named."""

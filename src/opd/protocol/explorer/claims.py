@@ -9,7 +9,6 @@ Nothing is decided by it. It is read as a stranger's folder is: no link is follo
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt
 from opd.protocol.checkpoints.strangers import Folder, Strange, opened
 from opd.protocol.explorer.taking import below
 from opd.protocol.words import one_line
+from opd.records.files import object_in
 from opd.records.settings import Settings
 
 FOLDER = "training"
@@ -96,7 +96,7 @@ def _why(error: Exception) -> str:
 
 
 def _training(files: Mapping[str, bytes], left_out: dict[str, str], named: PurePosixPath) -> Training:
-    recipe, run, own = (_object(files.get(name, b"")) for name in (_RECIPE, _RUN, _CHECKPOINT))
+    recipe, run, own = (object_in(files.get(name, b"")) or {} for name in (_RECIPE, _RUN, _CHECKPOINT))
     found = _NUMBER.search(named.name)
     step = _whole(own.get("step"))
     step = int(found.group()) if step is None and found else step
@@ -123,16 +123,8 @@ def _training(files: Mapping[str, bytes], left_out: dict[str, str], named: PureP
 def _lines(held: bytes) -> Iterator[dict[str, Any]]:
     """The objects of JSON Lines; what is none, such as a last line that is just being written, is passed over."""
     for line in held.split(b"\n"):
-        if value := _object(line):
+        if value := object_in(line):
             yield value
-
-
-def _object(held: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(held)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _part(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:

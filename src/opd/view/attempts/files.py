@@ -4,7 +4,6 @@ What a candidate or an explorer wrote may be anything: a line that is no metric 
 nothing in it can stop the page. What the protocol sealed has to be as its record says.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from opd.records.attempts import Formal
 from opd.records.errors import AskedWrongly
-from opd.records.files import read_lines
+from opd.records.files import object_in, read_lines
 from opd.records.reports import Curve, Report, Scored
 from opd.records.settings import read
 
@@ -143,12 +142,7 @@ def _counted(path: Path) -> dict[str, tuple[int, int]]:
 def _objects(path: Path) -> Iterator[dict[str, object] | None]:
     """Each line's object; None for a line that is none."""
     with path.open("rb") as file:
-        for line in file:
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                value = None
-            yield value if isinstance(value, dict) else None
+        yield from map(object_in, file)
 
 
 def _finite(value: object) -> float | None:
