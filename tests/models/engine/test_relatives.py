@@ -77,6 +77,6 @@ def test_a_cut_distribution_is_as_close_to_float32_as_that_of_the_graphs(relativ
 
 
 def test_a_thousand_launches_give_the_same_twice(relative, same_bits, of_lengths):
-    sampler = EngineSampler(relative, Sampling(limit_tokens=500), persistent=True, window=1)
+    sampler = EngineSampler(relative, Sampling(limit_tokens=1_000), persistent=True, window=1)
     prompts = of_lengths(5, 60, 100, 128, 200, 300, 17, 90)
     assert same_bits(sampler.sample(prompts, seeds=[0]), sampler.sample(prompts, seeds=[0]))
