@@ -11,7 +11,7 @@ from opd.cli.audit import audit
 from opd.cli.export import export
 from opd.cli.names import TASK
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, QUIET, examples
 from opd.cli.report import report
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def new(
 )
 @_ATTEMPT
 @_SANDBOX
-@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+@QUIET
 def run(folder: Path, sandbox: str, quiet: bool) -> None:
     """Do whatever is due, stage after stage."""
     _run(folder, sandbox, stages=None, quiet=quiet)
@@ -104,7 +104,7 @@ def run(folder: Path, sandbox: str, quiet: bool) -> None:
 )
 @_ATTEMPT
 @_SANDBOX
-@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+@QUIET
 def explore(folder: Path, sandbox: str, quiet: bool) -> None:
     """Let the explorer work, within its budget and its sandbox."""
     _run(folder, sandbox, stages=("explore",), quiet=quiet)
@@ -135,7 +135,7 @@ def submit(folder: Path, patch: Path, note: str | None) -> None:
 @_ATTEMPT
 @_SANDBOX
 @click.option("--patch", type=UserPath(), help="First take this patch from outside as the submission.")
-@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+@QUIET
 def replay(folder: Path, sandbox: str, patch: Path | None, quiet: bool) -> None:
     """Train formally: base and patch, the fixed inputs, `bash run.sh`; again only for the machine's sake."""
     if patch is not None:
@@ -153,7 +153,7 @@ def replay(folder: Path, sandbox: str, patch: Path | None, quiet: bool) -> None:
 )
 @_ATTEMPT
 @_SANDBOX
-@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+@QUIET
 def validate(folder: Path, sandbox: str, quiet: bool) -> None:
     """Check each checkpoint that counts, by its files and by loading it."""
     _run(folder, sandbox, stages=("validation",), quiet=quiet)
@@ -166,7 +166,7 @@ def validate(folder: Path, sandbox: str, quiet: bool) -> None:
 )
 @_ATTEMPT
 @_SANDBOX
-@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+@QUIET
 def evaluate(folder: Path, sandbox: str, quiet: bool) -> None:
     """Evaluate each valid checkpoint by the final protocol, once."""
     _run(folder, sandbox, stages=("final",), quiet=quiet)
@@ -213,7 +213,7 @@ def resume(folder: Path) -> None:
     )
 )
 @_ATTEMPT
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@JSON
 def status(folder: Path, as_json: bool) -> None:
     """What the attempt has come to, as its receipts and its log say. Exit 1 when they contradict each other.
 
@@ -233,7 +233,7 @@ def status(folder: Path, as_json: bool) -> None:
     )
 )
 @_ATTEMPT
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@JSON
 @click.option("--head", help="Digest of the log's last line, as somebody else wrote it down.")
 def verify(folder: Path, as_json: bool, head: str | None) -> None:
     """Read every file again and hold it against its receipt, offline. Exit 1 when anything differs."""

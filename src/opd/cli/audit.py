@@ -10,7 +10,7 @@ import click
 
 from opd.cli.at_work import at_work
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 
 if TYPE_CHECKING:
     from opd.records.audits import Audit
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--judge", metavar="CMD", help="A model's program that is asked for a second opinion; see docs/audit.md."
 )
 @click.option("--strict", is_flag=True, help="Exit 1 unless every axis says none_found.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@JSON
 def audit(folder: Path, judge: str | None, strict: bool, as_json: bool) -> None:
     """Say what the evidence holds, by checks that prove each time that they would find it. Seals another audit."""
     from opd.cli.interrupt import Interrupt

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, QUIET, examples
 
 
 class _Cases(click.Group):
@@ -49,7 +49,7 @@ def cases() -> None:
     )
 )
 @click.argument("runs", nargs=-1, required=True, type=UserPath())
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.option(
     "--html", type=UserPath(), help="New file, its folder too where there is none: the same as a page that sorts."
 )
@@ -91,7 +91,7 @@ def table(runs: tuple[Path, ...], as_json: bool, html: Path | None) -> None:
 @click.argument("matrix", type=UserPath())
 @click.option("--out", required=True, type=UserPath(), help="Folder of the cases; goes on with its own.")
 @click.option("--on", metavar="ray[:N]", help="Run on a Ray cluster, N cases at once: one a device by default.")
-@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+@QUIET
 def run(matrix: Path, out: Path, on: str | None, quiet: bool) -> None:
     """Run the trainings and attempts of MATRIX, a .toml file, one after another or on a Ray cluster.
 

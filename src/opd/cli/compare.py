@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 from opd.cli.score import CHOICE, TRAINED_ON
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.argument("a", type=UserPath())
 @click.argument("b", type=UserPath())
 @click.argument("more", nargs=-1, type=UserPath())
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.option(
     "--lead",
     default=1,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 
 if TYPE_CHECKING:
     from opd.train.corpus.description import Description, Lengths
@@ -47,7 +47,7 @@ def data() -> None:
     )
 )
 @click.argument("file", type=FILE)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.option("--model", metavar="DIR", help="Count tokens by the tokenizer of this model directory.")
 @SETS
 def describe(file: Path, as_json: bool, model: str | None, sets: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 
 if TYPE_CHECKING:
     from opd.train.identities import Check
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         "opd doctor --json | jq '.checks[][] | select(.ok | not)'",
     )
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def doctor(as_json: bool) -> None:
     """Versions, devices, the sandbox and shipped files, and a self-check of the training signal, in seconds.
 

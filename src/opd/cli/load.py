@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 
 if TYPE_CHECKING:
     from opd.records.checkpoints import Loaded
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 )
 @click.argument("directory", type=UserPath())
 @click.option("--like", type=UserPath(), metavar="DIR", help="A model of the same shape, such as the start.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.option("--out", type=UserPath(), metavar="FILE", help="Write the JSON object to this new file, too.")
 def load(directory: Path, like: Path | None, as_json: bool, out: Path | None) -> None:
     """Load DIRECTORY as everybody does, and make one forward pass.

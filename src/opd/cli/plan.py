@@ -7,7 +7,7 @@ import click
 
 from opd.cli.names import RECIPE
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,7 +40,7 @@ _MIB, _GIB = 1 << 20, 1 << 30
     metavar="N",
     help="Of a run that torchrun starts so many processes of: what each of them needs.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def plan(recipe: str, sets: tuple[str, ...], out: Path, rehearse: bool, ranks: int, as_json: bool) -> None:
     """Rows, tokens, memory, disk and time of RECIPE, and what looks wrong.
 

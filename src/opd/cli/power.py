@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 
 if TYPE_CHECKING:
     from opd.records.power_report import PowerReport
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 )
 @click.argument("a", type=UserPath(), required=False)
 @click.argument("b", type=UserPath(), required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.option(
     "--set",
     "sets",

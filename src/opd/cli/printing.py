@@ -1,4 +1,4 @@
-"""What the verbs share in how they speak: examples below their help, and lines of JSON instead of a board."""
+"""What the verbs share in how they speak: examples below their help, JSON instead of words, or nothing."""
 
 import click
 
@@ -7,6 +7,8 @@ LOG = click.option(
     type=click.Choice(["json"]),
     help="One JSON object a line on standard output instead of a board, for a program that follows.",
 )
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+QUIET = click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
 
 
 def examples(*lines: str) -> str:

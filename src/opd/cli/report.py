@@ -6,7 +6,7 @@ import click
 
 from opd.cli.at_work import at_work, saying
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import QUIET, examples
 
 
 @click.command(
@@ -23,7 +23,7 @@ from opd.cli.printing import examples
     help="Read the whole attempt and its newest report again instead, and hold each claim against its source.",
 )
 @click.option("--pdf", is_flag=True, help="As a PDF too, where a browser is installed.")
-@click.option("--quiet", is_flag=True, help="Say nothing but how it ended.")
+@QUIET
 def report(folder: Path, again: bool, pdf: bool, quiet: bool) -> None:
     """Write what the attempt came to, every number from a receipt; audits first where no audit has seen all."""
     from opd.cli.interrupt import Interrupt

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 
 if TYPE_CHECKING:
     from opd.view.runs.folders import Folder
 
 RUNS = Path("runs")  # where the documentation's examples put them, and so where nobody has to name them
 _QUIET_SECONDS = 120.0  # a run that never ended and wrote so lately may have its process on another host
-
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -43,7 +41,7 @@ def runs() -> None:
     type=click.Choice(["name", "changed", "score", "steps"]),
     help="The newest, the best or the furthest first.",
 )
-@_JSON
+@JSON
 def list_runs(paths: tuple[Path, ...], sort: str, as_json: bool) -> None:
     """A table of the runs at and below PATHS, or below runs/ here.
 
@@ -74,7 +72,7 @@ def list_runs(paths: tuple[Path, ...], sort: str, as_json: bool) -> None:
     )
 )
 @click.argument("path", metavar="RUN", type=UserPath())
-@_JSON
+@JSON
 def show(path: Path, as_json: bool) -> None:
     """RUN in words: what it is, what has become of it, what it scored, and its recipe.
 
@@ -99,7 +97,7 @@ def show(path: Path, as_json: bool) -> None:
 )
 @click.argument("a", type=UserPath())
 @click.argument("b", type=UserPath())
-@_JSON
+@JSON
 def diff(a: Path, b: Path, as_json: bool) -> None:
     """How the runs A and B differ: recipe or protocol, the digests of what went in, versions and devices.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 
 if TYPE_CHECKING:
     from opd.evaluate.results import Source
@@ -38,7 +38,7 @@ CHOICE = click.option(
     )
 )
 @click.argument("file", type=UserPath())
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 @click.option(
     "--out",
     multiple=True,

@@ -8,15 +8,12 @@ import click
 
 from opd.cli.names import BENCHMARK, RECIPE
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opd.records.settings import Settings
-
-
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
 @click.group()
@@ -30,7 +27,7 @@ def show() -> None:
         "opd show objectives --json | jq -r 'keys[]'",
     )
 )
-@_JSON
+@JSON
 def objectives(as_json: bool) -> None:
     """The objectives, with the first line of what each says of itself."""
     from opd.train import objective
@@ -49,7 +46,7 @@ def objectives(as_json: bool) -> None:
         "opd show benchmarks --json | jq .math500.seeds",
     )
 )
-@_JSON
+@JSON
 def benchmarks(as_json: bool) -> None:
     """The benchmarks, with their counts and how they are sampled."""
     from opd.evaluate import benchmark
@@ -76,7 +73,7 @@ def benchmarks(as_json: bool) -> None:
 )
 @click.argument("name", metavar="BENCHMARK", type=BENCHMARK)
 @click.option("--data", type=UserPath(), help="The benchmark's file, where it leaves the digest open.")
-@_JSON
+@JSON
 def one_benchmark(name: str, data: Path | None, as_json: bool) -> None:
     """BENCHMARK as a TOML file; of a .jsonl file of questions, the declaration that it comes to."""
     from opd.evaluate import benchmark
@@ -99,7 +96,7 @@ def one_benchmark(name: str, data: Path | None, as_json: bool) -> None:
         "opd show recipes --json",
     )
 )
-@_JSON
+@JSON
 def recipes(as_json: bool) -> None:
     """The recipes that ship with the package."""
     from opd.records.places import shipped_recipes
@@ -138,7 +135,7 @@ def recipe(recipe_name: str, sets: tuple[str, ...], as_json: bool) -> None:
         "opd show keys --json | jq '.recipe[\"optimizer.lr\"]'",
     )
 )
-@_JSON
+@JSON
 def keys(as_json: bool) -> None:
     """Every key that a recipe can have, with its default and what it means."""
     from opd.train import objective

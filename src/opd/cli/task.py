@@ -7,7 +7,7 @@ import click
 
 from opd.cli.names import TASK
 from opd.cli.paths import UserPath
-from opd.cli.printing import examples
+from opd.cli.printing import JSON, examples
 
 if TYPE_CHECKING:
     from opd.protocol.packages.explain.explanation import Explanation
@@ -28,7 +28,7 @@ def task() -> None:
         "opd task list --json | jq -r 'keys[]'",
     ),
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def list_tasks(as_json: bool) -> None:
     """The tasks that ship, with what each is about."""
     from opd.protocol.packages.catalogue import find, names
@@ -49,7 +49,7 @@ def list_tasks(as_json: bool) -> None:
     )
 )
 @click.argument("name", metavar="TASK", type=TASK)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def show(name: str, as_json: bool) -> None:
     """The contract of TASK: inputs, editable surface, budgets, metrics, artifacts, what each phase sees.
 
@@ -71,7 +71,7 @@ def show(name: str, as_json: bool) -> None:
 )
 @click.argument("name", metavar="TASK", type=TASK)
 @click.option("--data", type=UserPath(), help="Folder where files of problems and questions lie.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@JSON
 def lint(name: str, data: Path | None, as_json: bool) -> None:
     """What is wrong with TASK, a name or a folder; exit code 1: something is.
 
