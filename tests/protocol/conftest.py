@@ -1,6 +1,7 @@
 """A small attempt on the embedded task, made through the protocol's own tries: no sandbox, no training, no torch.
 
 lab       a new attempt, and a word for each thing that can happen to it: `lab.explore()`, `lab.formal(steps=(10,))` …
+driver    a program of the GPUs' driver, which says what a test wants to be heard
 faults    a disk that fails when it is told to: a library between the system and a program that a test starts
 """
 
@@ -262,6 +263,21 @@ class Lab:
 
     def receipt(self, name: str) -> Receipt:
         return read_receipt(self.folder / name)
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """`driver(gpus, processes)`: what nvidia-smi says from now on."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    def says(gpus: str, processes: str) -> None:
+        program = folder / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\ncase $1 in *compute*) printf '{processes}';; *) printf '{gpus}';; esac\n")
+        program.chmod(0o755)
+
+    return says
 
 
 @pytest.fixture

@@ -10,21 +10,6 @@ from opd.protocol.gpus import VISIBLE, DeviceTaken, claimed
 Driver = Callable[[str, str], None]
 
 
-@pytest.fixture
-def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
-    """`driver(gpus, processes)`: what nvidia-smi says from now on."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-
-    def says(gpus: str, processes: str) -> None:
-        program = folder / "nvidia-smi"
-        program.write_text(f"#!/bin/sh\ncase $1 in *compute*) printf '{processes}';; *) printf '{gpus}';; esac\n")
-        program.chmod(0o755)
-
-    return says
-
-
 def test_two_attempts_get_two_gpus_and_a_third_is_told_who_has_them(driver: Driver, tmp_path: Path) -> None:
     driver("GPU-a\\nGPU-b\\n", "")
     folder = tmp_path / "claims"

@@ -17,21 +17,6 @@ Driver = Callable[[str, str], None]
 THREE = "0, GPU-a, 90, 1024, 300.5\\n1, GPU-b, 50, 512, [N/A]\\n2, GPU-c, [N/A], 0, 40\\n"
 
 
-@pytest.fixture
-def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
-    """`driver(gpus, processes)`: what nvidia-smi says from now on."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-
-    def says(gpus: str, processes: str) -> None:
-        program = folder / "nvidia-smi"
-        program.write_text(f"#!/bin/sh\ncase $1 in *compute*) printf '{processes}';; *) printf '{gpus}';; esac\n")
-        program.chmod(0o755)
-
-    return says
-
-
 def looks(*cpu_seconds: float) -> list[Sample]:
     """A look a second, with the processor time used until then."""
     return [
