@@ -356,3 +356,15 @@ def test_a_process_killed_in_the_middle_leaves_nothing_under_the_name(tmp_path):
 def test_of_a_strangers_bytes_only_an_object_is_taken(data: bytes) -> None:
     assert files.object_in(data) is None
     assert files.object_in(b'{"a": {}}\n') == {"a": {}}
+
+
+def test_the_folder_that_is_there_is_the_nearest_above_and_no_file(tmp_path):
+    (tmp_path / "file").write_text("x")
+    assert files.existing_parent(tmp_path) == tmp_path
+    assert files.existing_parent(tmp_path / "a" / "b") == tmp_path
+    assert files.existing_parent(tmp_path / "file") == tmp_path
+
+
+def test_a_relative_folder_has_the_working_folder_above_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert files.existing_parent(Path("runs/new")).samefile(tmp_path)

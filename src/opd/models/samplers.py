@@ -28,10 +28,10 @@ class Chosen:
     """A sampler, and which it is."""
 
     sampler: Sampler
-    said: (
-        str  # `engine` with its path, `vllm` with its version, or `plain` with the reason where it was not asked for
-    )
-    differs: bool = False  # whether its log-probabilities lie further from the trainer's than float32 rounds
+    said: str
+    """`engine` with its path, `vllm` with its version, or `plain` with the reason where it was not asked for."""
+    differs: bool = False
+    """Whether its log-probabilities lie further from the trainer's than float32 rounds."""
 
 
 def choose_sampler(

@@ -144,6 +144,11 @@ def drop_torn_line(path: Path) -> None:
         file.truncate(whole)
 
 
+def existing_parent(folder: Path) -> Path:
+    """The folder that is there already, of this one and those above it: where its disk can be tried."""
+    return next(parent for parent in (folder, *folder.absolute().parents) if parent.is_dir())
+
+
 def check_writable(folder: Path) -> None:
     """Nothing, when the folder can be made, or is one that can be written to; else `AskedWrongly`."""
     try:

@@ -11,6 +11,7 @@ from pydantic import PositiveInt
 
 from opd.models.machine import device_meant, memory_bytes
 from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.files import existing_parent
 from opd.records.settings import Settings
 from opd.train.clock import SLACK
 from opd.train.lacks import missing_here
@@ -32,7 +33,7 @@ from opd.train.ranks.ranks import BUCKET_BYTES
 from opd.train.ranks.sameness import too_many
 from opd.train.ranks.shares import most_prompts
 from opd.train.recipe import Recipe
-from opd.train.rehearsal import Rehearsal, existing_parent, rehearse
+from opd.train.rehearsal import Rehearsal, rehearse
 from opd.train.survey import Survey, survey_of
 
 TOKEN_BYTES = 12  # of a rollout's table: id, student's and teacher's log-probability; a packed one has 8 to 12

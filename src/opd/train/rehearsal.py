@@ -116,11 +116,6 @@ def is_due(recipe: Recipe, *, asked: bool | None, resumes: bool) -> bool:
     return device_meant(recipe.machine.device) == "cuda" and not resumes
 
 
-def existing_parent(out: Path) -> Path:
-    """The folder that is there already, of `out` and those above it: where its disk can be tried."""
-    return next(parent for parent in (out, *out.absolute().parents) if parent.is_dir())
-
-
 def longest_prompts(prompts: Sequence[Prompt], count: int, *, epoch: int) -> list[Prompt]:
     """So many of the longest prompts, of each teacher in turn; with fewer rows some come again, in another epoch."""
     taught: defaultdict[str | None, list[Prompt]] = defaultdict(list)

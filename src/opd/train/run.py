@@ -22,7 +22,7 @@ import torch
 
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.failures import failure
-from opd.records.files import PARTIAL, alone, check_writable, write_json
+from opd.records.files import PARTIAL, alone, check_writable, existing_parent, write_json
 from opd.records.metrics import RunSummary, StepMetrics
 from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Progress
@@ -34,7 +34,7 @@ from opd.train.parts import Parts, build
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sameness import check_enough, check_same_inputs
 from opd.train.recipe import Recipe
-from opd.train.rehearsal import Rehearsal, existing_parent, rehearse
+from opd.train.rehearsal import Rehearsal, rehearse
 from opd.train.relief import relief
 from opd.train.resume import BEGAN, Start, go_back, put_back
 from opd.train.shares import check_seen
@@ -221,6 +221,6 @@ def check_free(out: Path) -> None:
 
 def check_space(out: Path) -> None:
     """Nothing, when the disk can take anything at all."""
-    free = shutil.disk_usage(next(parent for parent in (out, *out.absolute().parents) if parent.exists())).free
+    free = shutil.disk_usage(existing_parent(out)).free
     if free < 1 << 20:
         raise AskedWrongly(f"{out}: the disk has {free} bytes left")
