@@ -7,6 +7,7 @@ import copy
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 from opd.models.engine.sampler import EngineSampler
 from opd.models.exact import model as choice
 from opd.models.exact.model import exact_model, misfit, persistent_misfit
+from opd.models.exact.order import Order
 from opd.models.head import head_logp
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
@@ -77,8 +79,11 @@ def suited(monkeypatch, some_order) -> Callable[[str | None], None]:
     """`suited(reason)`: any model may be exact here, and the persistent kernel can't run it for this reason."""
     monkeypatch.setitem(sys.modules, "opd.models.exact.layers", SimpleNamespace(make_exact=lambda *_: None))
     monkeypatch.setattr(choice, "misfit", lambda _: None)
-    monkeypatch.setattr(choice, "_trial", lambda *_: None)
-    monkeypatch.setattr(choice, "_order", lambda *, persistent: replace(some_order, persistent=persistent))
+
+    def order(*, persistent: bool) -> Order:
+        return replace(some_order, persistent=persistent, trial=lambda _: None)
+
+    monkeypatch.setattr(choice, "_order", order)
     return lambda reason: monkeypatch.setattr(choice, "persistent_misfit", lambda _: reason)
 
 
@@ -99,31 +104,19 @@ def test_the_engine_that_is_asked_for_decides_the_order(suited, student64, asked
     assert model.exact.persistent is persistent
 
 
-def test_a_kernel_that_is_asked_for_and_a_chip_that_does_not_sum_alike_are_refused(suited, student64, monkeypatch):
+def test_a_kernel_that_is_asked_for_and_a_chip_that_does_not_sum_alike_are_refused(
+    suited, student64, some_order, monkeypatch
+):
     suited("there is no nvcc")
     with pytest.raises(
         AskedWrongly, match=r"machine.exact can't be had here: the persistent kernel .*: there is no nvcc"
     ):
         exact_model(student64, persistent=True)
-    monkeypatch.setattr(choice, "_trial", lambda *_: "this chip's instructions don't sum alike")
-    with pytest.raises(AskedWrongly, match=r"can't be had here: this chip's instructions don't sum alike"):
+    monkeypatch.setattr(
+        choice, "_order", lambda *, persistent: replace(some_order, trial=lambda _: "this chip's sums differ")
+    )
+    with pytest.raises(AskedWrongly, match=r"can't be had here: this chip's sums differ; set it to false"):
         exact_model(student64)
-
-
-def test_rows_that_differ_among_many_are_found(student64, some_order):
-    """A product whose tiles for many rows sum otherwise than those for few, and one whose do not."""
-
-    def product(x_NA: torch.Tensor, weight_HA: torch.Tensor, *, wide: bool) -> torch.Tensor:
-        return x_NA.double() @ weight_HA.double().t()
-
-    def uneven(x_NA: torch.Tensor, weight_HA: torch.Tensor, *, wide: bool) -> torch.Tensor:
-        return product(x_NA, weight_HA, wide=wide) + 1e-9 * (len(x_NA) > 64)
-
-    def exactly(x_NA: torch.Tensor, weight_HA: torch.Tensor, *, wide: bool) -> torch.Tensor:
-        return (x_NA.double().unsqueeze(1) * weight_HA.double()).sum(-1)
-
-    assert choice._trial(student64, replace(some_order, product=exactly)) is None
-    assert "don't sum alike" in str(choice._trial(student64, replace(some_order, product=uneven)))
 
 
 def test_an_exact_model_samples_from_the_whole_distribution_alone(student64, some_order):
@@ -233,8 +226,13 @@ def test_the_size_of_a_chunk_and_padded_rows_of_the_head_change_no_bit(exact, of
         sequences = packed(rollouts, device=exact.device)
         found = [token_logp(exact, sequences, chunk_tokens=chunk).tolist() for chunk in (7, 64, 1_024)]
         hidden_NH, ids_N = before_kept(exact, sequences)
-        exact.module.get_output_embeddings().weight[exact.vocabulary :] = 3.0
-        poisoned = [float(head_logp(exact, hidden_NH[n : n + 1], ids_N[n : n + 1])) for n in range(3)]
+        padding = exact.module.get_output_embeddings().weight[exact.vocabulary :]
+        kept = padding.clone()
+        padding.fill_(3.0)
+        try:
+            poisoned = [float(head_logp(exact, hidden_NH[n : n + 1], ids_N[n : n + 1])) for n in range(3)]
+        finally:  # other tests read the same model
+            padding.copy_(kept)
     assert found[0] == found[1] == found[2] == samplers(rollouts)
     assert poisoned == found[0][:3]
 
@@ -300,3 +298,26 @@ def test_no_objective_leaves_a_gap(learner, make_wide, of_lengths, name, minibat
     stats = updater.update(scored, step=1)
     assert stats.gap.largest == 0
     assert stats.objective["importance"] == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_product_that_sums_otherwise_is_refused_before_step_one(make_wide, persistent, monkeypatch):
+    """The trainer's large tiles become the vendor's library, which adds up in an order of its own."""
+    order = choice._order(persistent=persistent)
+
+    def product(x_MK, weight_NK, bias_N=None, *, added_MN=None, wide=False, **where):
+        if len(x_MK) <= 128:
+            return order.product(x_MK, weight_NK, bias_N, added_MN=added_MN, wide=wide, **where)
+        return other(x_MK, weight_NK, bias_N, added_MN=added_MN, wide=wide)
+
+    def other(x_MK, weight_NK, bias_N=None, *, added_MN=None, wide=False):
+        out_MN = torch.mm(x_MK, weight_NK.t(), out_dtype=torch.float32)
+        out_MN = out_MN if bias_N is None else out_MN + bias_N
+        out_MN = out_MN if wide else out_MN.bfloat16()
+        return out_MN if added_MN is None else added_MN + out_MN
+
+    trial = order.trial if persistent else partial(order.trial.func, **order.trial.keywords | {"product": product})
+    monkeypatch.setattr(choice, "_order", lambda **_: replace(order, product=product, trial=trial))
+    with pytest.raises(AskedWrongly, match="large tiles and for small ones don't sum alike"):
+        exact_model(make_wide(layers=2), persistent=persistent)

@@ -241,11 +241,14 @@ def test_a_cut_keeps_what_a_sort_keeps(settings, ties, monkeypatch):
 
 
 def test_the_board_moves_on_as_with_torch():
-    """One row goes on, one stops by its id, one by its limit, one is broken, one was not active."""
+    """One row goes on, one stops by its id, one by its limit, one is broken, one was not active.
+
+    The last two read an id behind the tokenizer's, as a prompt may end with.
+    """
     boards = []
     for _ in "ab":
         board = Board.empty(rows=5, window=3, pages=2, nobodys=9, dtype=torch.float32, device=DEVICE)
-        board.ids_B.copy_(torch.arange(5))
+        board.ids_B.copy_(torch.tensor([0, 1, 2, 8, 8]))
         board.position_B.copy_(torch.arange(5) + 10)
         board.left_B.copy_(torch.tensor([4, 4, 1, 4, 4]))
         board.active_B.copy_(torch.tensor([True, True, True, True, False]))

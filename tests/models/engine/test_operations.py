@@ -262,6 +262,17 @@ def test_the_board_moves_on_and_rows_that_have_ended_stay():
     assert five.tick.tolist() == [2]
 
 
+def test_a_broken_row_keeps_an_id_that_no_token_has():
+    """A prompt may end with the id of a padded row of the embedding, behind all that `stop_V` knows."""
+    two = board(2)
+    two.ids_B.copy_(torch.tensor([9, 9]))
+    two.active_B[1] = False
+    advance(two, choice(BROKEN, 3), torch.zeros(8, dtype=torch.bool))
+    assert two.token_BW[:, 0].tolist() == [BROKEN, NONE]
+    assert two.ids_B.tolist() == [9, 9]
+    assert two.active_B.tolist() == [False, False]
+
+
 def test_the_first_rows_of_a_board_are_views_of_it():
     four = board(4)
     advance(four.first(2), choice(3, 4), torch.zeros(8, dtype=torch.bool))

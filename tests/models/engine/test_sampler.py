@@ -268,6 +268,15 @@ def test_a_model_that_overflows_is_not_sampled_from(make_decoder, prompts):
     assert sampler.sample(prompts(), seeds=[0]) == before
 
 
+def test_weights_that_are_not_finite_behind_a_padded_id_are_an_error_of_the_weights_too(make_decoder, prompts):
+    """The prompt ends with 315, a row of the embedding that no token has: it is still the newest id."""
+    model = make_decoder("qwen2")
+    with torch.no_grad():
+        model.module.model.norm.weight.fill_(torch.nan)
+    with pytest.raises(FloatingPointError, match="row 0: the probabilities of token 0 are not finite"):
+        EngineSampler(model, FREE).sample(prompts((305, 315)), seeds=[0])
+
+
 # --- weights that move ----------------------------------------------------------------------------------
 
 

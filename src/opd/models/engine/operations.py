@@ -19,6 +19,7 @@ norms are formed in float32, rotations, logits and log-probabilities in float32,
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -40,6 +41,7 @@ class Places:
     longest: int  # L: no token has more keys, its own among them; a host's number, it may size a grid
     hidden_RTL: torch.Tensor | None  # what is added to scores: 0 for keys 0 … position, -inf behind; null: not needed
     span: int = 1  # so many tokens, one behind the other, are of one sequence, whose keys `mix` has to write first
+    tiles: Any = None  # of a prefill: what `Operations.tiles` made of its spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +270,7 @@ def advance(board: Board, choice: Choice, stop_V: torch.Tensor) -> None:
     board.ids_B.copy_(torch.where(drawn_B, token_B, board.ids_B))
     board.position_B.add_(drawn_B)
     board.left_B.sub_(drawn_B.long())
-    stopped_B = stop_V[board.ids_B]
+    stopped_B = stop_V[token_B.clamp(min=0)]  # of what was drawn: a prompt may end with an id that no token has
     torch.logical_and(drawn_B & ~stopped_B, board.left_B > 0, out=board.active_B)
     board.tick.add_(1)
 
@@ -287,6 +289,9 @@ class Operations:
     gate: Callable[..., torch.Tensor]
     choose: Callable[..., Choice]
     advance: Callable[..., None]
+    tiles: Callable[..., Any] | None = None
+    """(starts, counts, padded, device): how `attend_many` shares a prefill's queries out, from numbers of the host,
+    once for all layers; null: it does not ask."""
 
 
 TORCH = Operations(
