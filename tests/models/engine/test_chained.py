@@ -12,6 +12,8 @@ import torch
 from torch.nn import functional
 
 from opd.models.engine.operations import TORCH
+from opd.models.engine.prefill import Span, prefill
+from opd.models.engine.room import Room, Size
 from opd.models.engine.sampler import EngineSampler
 from opd.models.engine.weights import Qkv
 from opd.models.exact.model import exact_model
@@ -125,6 +127,22 @@ def test_attention_of_tiles_and_of_steps_is_that_of_torch(size, page_tokens):
         assert torch.equal(step_NQD, in_rows[last])
     else:
         near(in_pages, expected)
+
+
+@pytest.mark.skipif(ON_GPU, reason="in float32 the kernels are the interpreter's; below a GPU compares every bit")
+def test_a_ragged_prefill_leaves_the_keys_and_values_of_torch(make_decoder):
+    """In two pieces, of which the second begins in the middle of a page, beside a shorter sequence."""
+    pools = []
+    for own in (True, False):
+        size = Size(rows=2, sequence_tokens=48, page_tokens=16, pages=6, window=4, in_order=False)
+        room = Room.of(make_decoder("qwen2", "float32"), Sampling(limit_tokens=4), size)
+        ops = steps.operations_of(room) if own else TORCH
+        first, second = Span(ids=tuple(range(21)), start=0, pages=(4, 1, 0)), Span(ids=(7, 8), start=0, pages=(2,))
+        prefill(room, ops, [first, second], chunk_tokens=60)
+        prefill(room, ops, [replace(first, start=21), replace(second, start=2)], chunk_tokens=60)
+        pools.append(torch.stack([*room.pools.keys, *room.pools.values])[:, :-1])  # the last page is nobody's
+    assert float(pools[1].abs().max()) > 1
+    torch.testing.assert_close(pools[0], pools[1], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("rows", [3, 70])

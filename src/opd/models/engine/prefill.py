@@ -9,6 +9,7 @@ left to its first decode step.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -64,7 +65,9 @@ def rectangles(spans: Sequence[Span], *, chunk_tokens: int) -> Iterator[list[Spa
 def _prefill_rectangle(room: Room, ops: Operations, spans: Sequence[Span]) -> None:
     ids_RT, position_RT, table_RM, padding_N = _tensors(spans, room.pools, device=room.cos_LD.device)
     places = located(room, ops, position_RT, table_RM, longest=max(span.end for span in spans))
-    places = replace(places, row_NK=_aside(places.row_NK, padding_N, room.pools))
+    places = replace(
+        places, row_NK=_aside(places.row_NK, padding_N, room.pools), tiles=_tiles(ops, spans, ids_RT.shape[1], room)
+    )
 
     def mix(h_NH: torch.Tensor, layer: Layer, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         q_NQD = ops.project_qkv(h_NH, layer.qkv, places, keys, values, epsilon=room.shape.epsilon)
@@ -72,6 +75,14 @@ def _prefill_rectangle(room: Room, ops: Operations, spans: Sequence[Span]) -> No
         return ops.attend_many(q_RTQD, keys, values, places, table_RM, scale=room.shape.scale).reshape(len(h_NH), -1)
 
     through_layers(room, ops, ids_RT.flatten(), mix)
+
+
+def _tiles(ops: Operations, spans: Sequence[Span], padded: int, room: Room) -> Any:
+    """What the layers' attention shares the queries out by; None where it does not ask."""
+    if ops.tiles is None:
+        return None
+    starts, counts = [span.start for span in spans], [len(span.ids) for span in spans]
+    return ops.tiles(starts, counts, padded=padded, device=room.cos_LD.device)
 
 
 def _tensors(

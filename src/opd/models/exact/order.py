@@ -28,9 +28,8 @@ class Order:
     attend: Value  # (query_NQD, keys, values, tiles, scale): each query over the keys of its sequence up to itself
     tile_queries: int  # of `Tiles`
     token_logp: Callable[..., tuple[torch.Tensor, torch.Tensor]]  # see `chained/operations.py`
-    ways: Callable[
-        [Any], tuple[Any, Any]
-    ]  # of a room: the operations of a prefill, and a step; see `engine/sampler.py`
+    ways: Callable[[Any], tuple[Any, Any]]  # of a room: operations of a prefill, and a step; `engine/sampler.py`
+    trial: Callable[[Any], str | None]  # of a model made exact: why the sums differ on this chip; see `trial.py`
 
     def tiles(self, queries: Sequence[int], *, device: torch.device) -> "Tiles":
         """Of sequences one behind the other, all of whose tokens are queries."""
@@ -75,14 +74,9 @@ class Tiles:
         )
 
     @classmethod
-    def of_prefill(cls, position_RT: torch.Tensor, *, size: int) -> Self:
-        """Of the tokens of a prefill, padded behind each sequence's last, whose position is repeated there."""
-        rows, tokens = position_RT.shape
-        first, last = position_RT[:, 0], position_RT[:, -1]
-        return cls.of(
-            (last - first + 1).tolist(),
-            size=size,
-            device=position_RT.device,
-            query_row=[row * tokens for row in range(rows)],
-            first_position=first.tolist(),
-        )
+    def of_prefill(
+        cls, starts: Sequence[int], counts: Sequence[int], *, padded: int, size: int, device: torch.device
+    ) -> Self:
+        """Of so many tokens of each sequence from a position on, padded behind the last to rows of one length."""
+        rows = [row * padded for row in range(len(counts))]
+        return cls.of(counts, size=size, device=device, query_row=rows, first_position=starts)

@@ -5,6 +5,7 @@ Shapes: as in `engine/operations.py`; B blocks of ids, U stretches of keys.
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -64,6 +65,7 @@ def operations_of(room: Room) -> Operations:
         gate=gate,
         choose=choose,
         advance=table.advance,
+        tiles=partial(Tiles.of_prefill, size=TILE_QUERIES),
     )
 
 
@@ -174,9 +176,8 @@ def attend_many(
     *,
     scale: float,
 ) -> torch.Tensor:
-    """a_RTQD; see `operations.attend_many`. Padding, whose position is that of the last token, is left out."""
-    tiles = Tiles.of_prefill(places.position_RT, size=TILE_QUERIES)
-    return attend(q_RTQD.flatten(0, 1), k_PKSD, v_PKSD, tiles, scale, table_SM=table_RM).view_as(q_RTQD)
+    """a_RTQD; see `operations.attend_many`. Padding has no tile, and zeros."""
+    return attend(q_RTQD.flatten(0, 1), k_PKSD, v_PKSD, places.tiles, scale, table_SM=table_RM).view_as(q_RTQD)
 
 
 def add_projection(

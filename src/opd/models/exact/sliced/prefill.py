@@ -4,6 +4,7 @@ Shapes: as in `engine/operations.py`.
 """
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -44,6 +45,7 @@ def ways(room: Room) -> tuple[Operations, None]:
         attend_many=attend_many,
         add_projection=add_projection,
         gate=gate,
+        tiles=partial(Tiles.of_prefill, size=operations.TILE_QUERIES),
     )
     return ops, None
 
@@ -57,9 +59,9 @@ def attend_many(
     *,
     scale: float,
 ) -> torch.Tensor:
-    """a_RTQD; see `operations.attend_many`. Padding, whose position is that of the last token, is computed too."""
-    tiles = Tiles.of_prefill(places.position_RT, size=operations.TILE_QUERIES)
-    return operations.attend(q_RTQD.flatten(0, 1), k_PKSD, v_PKSD, tiles, scale, table_SM=table_RM).view_as(q_RTQD)
+    """a_RTQD; see `operations.attend_many`. Padding has no tile, and zeros."""
+    flat_NQD = q_RTQD.flatten(0, 1)
+    return operations.attend(flat_NQD, k_PKSD, v_PKSD, places.tiles, scale, table_SM=table_RM).view_as(q_RTQD)
 
 
 def add_projection(
