@@ -411,7 +411,7 @@ def test_a_shared_verifier_is_said_to_run_beside_what_the_agent_left(harbor):
         "x = 1",
         "[task]\nname = 3\n[agent]\ntimeout_sec = 'long'\nartifacts = 5\n",
         "[environment]\nallow_internet = 'sometimes'\n",
-        "[environment]\nallow_internet = ['pypi.org']\n",
+        "[environment]\nallow_internet = ['a.example']\n",
     ],
 )
 def test_odd_task_files_are_explained_without_a_crash(content, tmp_path):
