@@ -27,6 +27,7 @@ from opd.records.tasks import Task
 RUN = "run.json"
 TASK_LOCK = "task.lock.json"
 EVENTS = "events.jsonl"
+BASE = "base"  # the tree that a submission is a patch to, sealed
 OUTCOME = "outcome.json"
 RULINGS = "rulings"
 RULING = "ruling.json"

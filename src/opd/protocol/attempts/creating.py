@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import opd
-from opd.protocol.attempts.attempt import EVENTS, RUN, TASK_LOCK, Attempt
+from opd.protocol.attempts.attempt import BASE, EVENTS, RUN, TASK_LOCK, Attempt
 from opd.protocol.attempts.events import Events
 from opd.protocol.attempts.sealing import seal_record
 from opd.protocol.attempts.verify import founding
@@ -31,7 +31,6 @@ from opd.records.receipts import NO_HEAD, begin, sealed
 from opd.records.tasks import Task
 from opd.records.trees import Kind, meant
 
-BASE = "base"
 TREE = "tree"
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

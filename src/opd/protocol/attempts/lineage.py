@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pydantic import NonNegativeInt
 
+from opd.protocol.attempts.attempt import BASE
 from opd.protocol.attempts.evidence import Evidence, Seen
 from opd.protocol.inputs import locked
 from opd.records.attempts import Artifact, Final, Formal, Stage, Submission, Validation
@@ -16,7 +17,7 @@ from opd.records.receipts import RECEIPT, Receipt, read_receipt
 from opd.records.settings import Settings
 from opd.records.trees import Entry, Kind, tree_digest
 
-_BASE, _TREE, _PATCH = "base", "tree", "candidate.patch"
+_TREE, _PATCH = "tree", "candidate.patch"
 
 
 class Link(Settings):
@@ -103,7 +104,7 @@ def _task_sha256(evidence: Evidence) -> str | None:
 
 def _base_sha256(evidence: Evidence) -> str | None:
     try:
-        receipt = read_receipt(evidence.attempt.folder / _BASE)
+        receipt = read_receipt(evidence.attempt.folder / BASE)
     except AskedWrongly:
         return None
     return tree_digest(_as_source(entry) for entry in _below(receipt, _TREE))

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pydantic import NonNegativeFloat, NonNegativeInt
 
-from opd.protocol.attempts.attempt import EVENTS, RULINGS, RUN, TASK_LOCK, Attempt
+from opd.protocol.attempts.attempt import BASE, EVENTS, RULINGS, RUN, TASK_LOCK, Attempt
 from opd.protocol.attempts.contradictions import contradictions
 from opd.protocol.attempts.evidence import Evidence, Log
 from opd.protocol.attempts.lease import LEASE, LOCK
@@ -34,7 +34,6 @@ from opd.records.receipts import RECEIPT, Head, Sealed, faults, read_receipt
 from opd.records.settings import Settings
 
 CREATED = "created"  # the first event; its `files` hold the digests of what is no sealed folder
-_BASE = "base"
 _LIVE = frozenset({EVENTS, LEASE, LOCK})  # not founded: the log is its own witness, the lease is of the moment
 _SHELVES = frozenset({RULINGS, *(stage.value for stage in Stage if stage is not Stage.SUBMISSION)})
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -97,7 +96,7 @@ class Verification(Settings):
 
 def founding(folder: Path) -> dict[str, str]:
     """The digests of a new attempt's own files, for its first event: nothing else of them is sealed."""
-    names = [RUN, TASK_LOCK, INPUTS_LOCK, f"{_BASE}/{RECEIPT}"]
+    names = [RUN, TASK_LOCK, INPUTS_LOCK, f"{BASE}/{RECEIPT}"]
     made = sorted(path for path in (folder / MADE).glob("*") if path.is_file())
     return {name: sha256(folder / name) for name in (*names, *(f"{MADE}/{path.name}" for path in made))}
 
@@ -169,7 +168,7 @@ def _shelved(folder: Path, log: Log) -> tuple[list[str], list[str], list[str]]:
             continue
         elif path.name.endswith(PARTIAL) and path.is_dir():
             unsealed.append(name.removesuffix(PARTIAL))
-        elif path.is_dir() and name != MADE and (path.parent != folder or (path / RECEIPT).exists() or name == _BASE):
+        elif path.is_dir() and name != MADE and (path.parent != folder or (path / RECEIPT).exists() or name == BASE):
             sealed.append(name)
         else:
             strays.append(f"{name} belongs to nothing: the log does not know it, and it is no sealed folder")
@@ -227,7 +226,7 @@ def _founded(log: Log) -> dict[str, str]:
 
 def _own_files(folder: Path, log: Log) -> Iterator[str]:
     founded = _founded(log)
-    for name in (RUN, TASK_LOCK, INPUTS_LOCK, f"{_BASE}/{RECEIPT}"):
+    for name in (RUN, TASK_LOCK, INPUTS_LOCK, f"{BASE}/{RECEIPT}"):
         if name not in founded:
             yield f"{name}: the log's first line does not say its digest"
     for name, digest in founded.items():

@@ -16,8 +16,8 @@ from datetime import datetime
 from opd.protocol.report.saying import DEVICE, Said, Window, Words, messages, notes, words
 from opd.protocol.report.sources import Fact, Sources
 from opd.protocol.report.trainings import Training, training_of, unmeasured
+from opd.protocol.supervision.device import IDLE_SHARE
 
-_IDLE_SHARE = 0.05  # of a second, as `supervision.device` has it
 _SHORTEST_STRETCH_SECONDS = 5.0  # of idle time that is shown: the window of the ledger
 
 
@@ -171,7 +171,7 @@ def _idle(seconds: Sequence[Fact], clock: _Clock) -> Iterator[tuple[float, float
     begin = before = None
     for second in seconds:
         at = clock.of(second.value["utc"])
-        if _busy(second) < _IDLE_SHARE:
+        if _busy(second) < IDLE_SHARE:
             begin = begin if begin is not None else (before if before is not None else at)
         elif begin is not None and before is not None:
             if before - begin >= _SHORTEST_STRETCH_SECONDS:

@@ -36,7 +36,7 @@ from opd.protocol.phases import STATE
 from opd.protocol.programs import last_words
 from opd.protocol.stages.submission import seal_submission
 from opd.protocol.supervision.supervise import Ended, supervise
-from opd.protocol.supervision.usage import Sample, Watch
+from opd.protocol.supervision.usage import SPARED_BYTES, Sample, Watch
 from opd.protocol.views import explorer_view
 from opd.records.attempts import Exploration, Explored, Stage
 from opd.records.errors import AnswerIsNo
@@ -51,7 +51,6 @@ _CUT_SHORT = {
     "not_started": (Explored.INFRA_FAILED, "its sandbox did not come to life"),
     "stopped": (Explored.CANCELLED, "it was stopped"),
 }
-SPARED_BYTES = 1 << 30  # of the disk: an explorer that fills it ends before the machine does
 
 
 def explore(

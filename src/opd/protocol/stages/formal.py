@@ -39,7 +39,7 @@ from opd.protocol.stages.submission import PATCH
 from opd.protocol.supervision.device import Recorder
 from opd.protocol.supervision.processes import marked
 from opd.protocol.supervision.supervise import Ended, supervise
-from opd.protocol.supervision.usage import Sample, Watch
+from opd.protocol.supervision.usage import SPARED_BYTES, Sample, Watch
 from opd.protocol.views import candidate_view
 from opd.records.attempts import Artifact, Formal, Replayed, RetryOrder, Stage, Submission
 from opd.records.causes import Cause, DeviceProbe, Ending, Evidence, Verdict
@@ -53,7 +53,6 @@ from opd.records.settings import read
 RUN = ("bash", "run.sh")
 ORDER = "retry-order.json"
 CHECKOUT = "checkout"
-SPARED_BYTES = 1 << 30  # of the disk
 _ENDINGS = {
     "ended": Ending.ENDED,
     "deadline": Ending.DEADLINE,

@@ -12,10 +12,10 @@ from opd.protocol.sandbox.launch import Launch
 from opd.protocol.sandbox.view import Limits
 from opd.protocol.supervision import processes
 
+SPARED_BYTES = 1 << 30  # of the disk: a program that fills it ends before the machine does
+
 _SHARE = 200  # looking takes at most this part of the time: 0.5 % of a core
-_LONGEST_PAUSE_SECONDS = (
-    2.0  # between looks at processes, however many there are: some limits are held by nothing else
-)
+_LONGEST_PAUSE_SECONDS = 2.0  # between looks at processes, of however many: some limits are held by nothing else
 _BLOCK_BYTES = 512  # the unit of st_blocks, on every file system
 
 
