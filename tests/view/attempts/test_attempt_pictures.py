@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from tests.view.attempts.made import Made, report_of, svgs, write_made
-from tests.view.test_pictures import NEAR_BLACK, SVG, WHITE, contrast, rgb
+from tests.view.story.test_pictures import NEAR_BLACK, SVG, WHITE, contrast, rgb
 
 from opd.records.errors import AskedWrongly
 from opd.records.reports import Activity, Coverage, Curve, ReferenceLine, Stretch

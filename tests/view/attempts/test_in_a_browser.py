@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.view.attempts.made import crowded, write_made
-from tests.view.test_pictures import contrast
+from tests.view.story.test_pictures import contrast
 
 from opd.view.attempts.page import render
 

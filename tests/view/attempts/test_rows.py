@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
-from tests.view.test_pictures import SVG
+from tests.view.story.test_pictures import SVG
 
 from opd.view.attempts.drawing import NARROW_TEXT
 from opd.view.attempts.rows import Label, Rows, broken

@@ -7,7 +7,7 @@ import pytest
 from tests.view.browser import made
 from tests.view.conftest import metrics
 from tests.view.server.asking import served
-from tests.view.test_pictures import contrast
+from tests.view.story.test_pictures import contrast
 
 from opd.records.files import read_json, write_json
 from opd.view.words import number, percent, signed

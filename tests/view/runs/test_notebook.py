@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.view.test_pictures import contrast
+from tests.view.story.test_pictures import contrast
 
 from opd.view.terminal.notebook import _INKS, in_notebook
 from opd.view.terminal.terminal import Display, display_of

@@ -1,7 +1,7 @@
 """Scores and training curves as SVG text, with units on the axes and the uncertainty drawn.
 
 Start, result and teacher have the same colours and marks everywhere. The colours differ for the common kinds
-of colour blindness and stand out from white and from near-black (`tests/view/test_pictures.py`).
+of colour blindness and stand out from white and from near-black (`tests/view/story/test_pictures.py`).
 """
 
 from collections.abc import Callable, Sequence
