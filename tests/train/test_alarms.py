@@ -69,6 +69,30 @@ def test_they_stand_in_each_line_as_the_tables_have_them(make_recipe, load, tmp_
 # --- what is warned of -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("tokens", "kl", "warned"), [(10, -1.9, False), (10, -2.1, True), (100_000, -0.019, False)])
+def test_a_kl_below_zero_beyond_chance_and_rounding_is_warned_of(
+    make_line, tokens: int, kl: float, warned: bool
+) -> None:
+    assert bool(said([make_line(1, kl=kl, rollouts=2, mean_tokens=tokens / 2)])) == warned
+
+
+def test_chance_goes_below_zero_as_rarely_as_the_bound_says() -> None:
+    """20,000 steps of 4 tokens by a student of two words, far from its teacher: P(sum < -x) <= exp(-x)."""
+    draws = torch.Generator().manual_seed(0)
+    student, teacher = torch.tensor([0.5, 0.5]), torch.tensor([0.98, 0.02])
+    ratio = (student / teacher).log()
+    sums = ratio[torch.multinomial(student, 80_000, replacement=True, generator=draws)].view(-1, 4).sum(1)
+    for x in (0.5, 1.0, 2.0, 2.6):
+        assert (sums < -x).double().mean() <= torch.tensor(-x).exp()
+    assert (sums < -2.6).double().mean() > 0.01  # and the bound is not idle: 1/16 of them is -2.69
+
+
+def test_of_tokens_that_a_cut_has_drawn_nothing_is_said_of_kl(make_line) -> None:
+    one = make_line(1, kl=-1.0, rollouts=2, mean_tokens=5_000)
+    assert "is not below zero" in " ".join(warnings_of(one, []))
+    assert warnings_of(one, [], cut=True) == ()
+
+
 def said(lines: Iterable[StepMetrics]) -> list[int]:
     """The steps that were warned of."""
     before: list[StepMetrics] = []

@@ -12,6 +12,7 @@ from tests.train.ranks.runs import on_ranks
 from opd.cli.main import run as command
 from opd.models.load import find_model
 from opd.models.served.probe import computed
+from opd.models.served.server import Service
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_json
 from opd.train.parts import build
@@ -67,7 +68,8 @@ def test_ranks_share_the_servers_and_what_rank_0_found_of_them(make_recipe, load
     first, second = on_ranks(there, tmp_path / "served", count=2)
     assert first.teacher_servers == second.teacher_servers != ()
     assert server.door.most_under_way <= 2
-    assert len(server.door.requests) == 3 + 1 + 2 * 3 * 2  # known tokens, the longest, rollouts
+    # known tokens and the longest; in each step rollouts, and known tokens by each rank
+    assert len(server.door.requests) == 3 + 1 + 2 * (3 * 2 + 2 * 3)
     for one, other in zip(lines_of(tmp_path / "plain"), lines_of(tmp_path / "served"), strict=True):
         for key in ("loss", "kl", "gradient_norm"):
             assert other[key] == pytest.approx(one[key], rel=1e-9, abs=1e-12)
@@ -119,7 +121,7 @@ def test_a_run_that_loses_all_servers_ends_with_its_last_checkpoint_whole_and_go
 
     def end_all() -> None:
         seen.append(1)
-        if len(seen) == 2 * 4 + 6:  # known tokens and the longest of both; then in step 2
+        if len(seen) == 2 * 4 + 4 + 2 * 3 + 2:  # known tokens and the longest of both, and step 1; then in step 2
             for one in servers:
                 one.door.statuses = [503] * 1_000
 
@@ -155,6 +157,64 @@ def test_a_false_answer_in_a_step_ends_the_run(make_recipe, load, tmp_path: Path
     with pytest.raises(AnswerIsNo, match="nothing was updated"):
         run(recipe, parts, tmp_path / "run")
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+def zeros(answer: dict) -> dict:
+    for entry in answer["choices"][0]["prompt_logprobs"][1:]:
+        for known in entry.values():
+            known["logprob"] = 0.0
+    return answer
+
+
+def shifted(answer: dict) -> dict:
+    """Each token has the log-probability of the one after it, as of a server that counts otherwise."""
+    entries = answer["choices"][0]["prompt_logprobs"]
+    values = [next(iter(entry.values()))["logprob"] for entry in entries[1:]]
+    for entry, value in zip(entries[1:], [*values[1:], values[0]], strict=True):
+        next(iter(entry.values()))["logprob"] = value
+    return answer
+
+
+def turned_in_step_2(server, how, stranger) -> None:
+    """From the second request for a score of step 2 on; the first 4 requests of all are of the start."""
+    seen: list[int] = []
+
+    def count() -> None:
+        seen.append(1)
+        if len(seen) == 4 + (4 + 3) + 2:
+            if how == "student":
+                server.door.application = Service(stranger, name="teacher").application()
+            else:
+                server.door.falsify = how
+
+    server.door.asked = count
+
+
+@pytest.mark.parametrize("how", [zeros, shifted, "student"])
+def test_a_server_that_turns_without_a_failed_request_is_not_learned_from(
+    make_recipe, load, tmp_path: Path, serve, how
+) -> None:
+    """In the midst of step 2, and with another model under the same name too: step 2 is not made."""
+    server = serve(load("teacher", dtype="float32"))
+    turned_in_step_2(server, how, load("student", dtype="float32"))
+    recipe, out = make_recipe(*by(server, others=("save.every=1",))), tmp_path / "run"
+    with pytest.raises(AnswerIsNo, match=r"left out.*nothing was updated"):
+        run(recipe, prepare(recipe, out), out)
+    assert [one["step"] for one in lines_of(out)] == [1]
+
+
+def test_beside_a_server_that_turns_the_others_go_on_to_the_same_numbers(
+    make_recipe, load, tmp_path: Path, serve
+) -> None:
+    teacher = load("teacher", dtype="float32")
+    turns, stays = serve(teacher), serve(teacher)
+    turned_in_step_2(turns, zeros, teacher)
+    numbers = {}
+    for name, sets in (("plain", ()), ("served", by(turns, stays))):
+        recipe, out = make_recipe(*sets), tmp_path / name
+        run(recipe, prepare(recipe, out), out)
+        numbers[name] = [one["kl"] for one in lines_of(out)]
+    assert numbers["served"] == pytest.approx(numbers["plain"], rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from opd.train.teachers import TeacherName, role
 IMPROBABLE_END = -10.0  # nats; a teacher that ends with the same token gives it a few at most
 DISTANT_OPENING = 2.0  # nats; within one chat template and one thinking mode it is a fraction
 FEWEST_OPENINGS = 64  # rollouts, of one step or of the last ones together
+CHANCE_NATS = 20.0  # summed over a step: chance goes so far below zero once in exp(20) steps, for any two models
+BELOW_ZERO_NATS = 0.02  # a token; far beyond what rounding does
 RISE = 0.2  # of the share that is cut short, in RISE_STEPS
 RISE_STEPS = 50
 RISE_MEAN_STEPS = 10  # at either end
@@ -47,13 +49,17 @@ def edges_of(facts: Sequence[RolloutFacts]) -> Edges:
     )
 
 
-def warnings_of(line: StepMetrics, before: Sequence[StepMetrics], *, exact: bool = False) -> tuple[str, ...]:
+def warnings_of(
+    line: StepMetrics, before: Sequence[StepMetrics], *, exact: bool = False, cut: bool = False
+) -> tuple[str, ...]:
     """What looks wrong in this step; `before` are the lines of the steps before it, in order.
 
-    `exact`: sampler and trainer should agree to the last bit.
+    `exact`: sampler and trainer should agree to the last bit. `cut`: tokens were drawn from a part of the student's
+    distribution, as with top_p.
     """
     found = [
         _inexact_note(line.gap.largest) if exact else None,
+        None if cut else _below_zero_note(line),
         *_teachers_notes(line, before),
         balance_note(line.objective),
         _grading_note(line),
@@ -68,6 +74,20 @@ def _inexact_note(largest_gap: float) -> str | None:
     return (
         f"machine.exact: sampler and trainer are {largest_gap:.2g} nats apart at some token, and should agree to the "
         "last bit; no importance makes up for it: set it to false, and report it with run.json"
+    )
+
+
+def _below_zero_note(line: StepMetrics) -> str | None:
+    """Of tokens that the student drew, teacher's over student's probability has the mean 1 over whole rollouts.
+
+    So the sum of log student - log teacher is below -x with a probability of at most exp(-x), whatever the models.
+    """
+    tokens = line.mean_tokens * line.rollouts
+    if line.kl > -max(CHANCE_NATS / tokens, BELOW_ZERO_NATS):
+        return None
+    return (
+        f"the mean KL is {line.kl:.3f} nats a token over {tokens:,.0f} tokens, and a KL is not below zero: the "
+        "teacher's log-probabilities are not those of these tokens, or the student's are not what they were drawn from"
     )
 
 

@@ -49,7 +49,8 @@ class Archive:
                 path=self._out,
             )
         save, step = self._recipe.save, line.step
-        line = line.model_copy(update={"warnings": warnings_of(line, self._lines, exact=self._recipe.machine.exact)})
+        exact, cut = self._recipe.machine.exact, not self._recipe.rollouts.sampling.full_support
+        line = line.model_copy(update={"warnings": warnings_of(line, self._lines, exact=exact, cut=cut)})
         self._lines.append(line)
         if save.rollouts:
             retried(lambda: write(table_path(self._out, step)))

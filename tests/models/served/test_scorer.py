@@ -28,7 +28,7 @@ def test_scores_are_those_of_the_served_model_in_the_order_of_the_rollouts(serve
     rollouts = rollouts_of(*LENGTHS)
     scorer = make_scorer(server)
     assert_scored_by(teacher, scorer.score(rollouts), rollouts)
-    asked = server.door.requests[-len(rollouts) :]
+    asked = server.door.requests[-len(rollouts) - 3 : -3]  # then the known tokens
     assert [len(one["prompt"]) for one in asked] == sorted((len(one["prompt"]) for one in asked), reverse=True)
     for one in asked:
         assert (one["temperature"], one["max_tokens"], one["add_special_tokens"]) == (1.0, 1, False)
@@ -255,6 +255,28 @@ def test_an_answer_about_anything_else_ends_the_step_and_becomes_no_score(
         scorer.score(rollouts_of(6))
     assert server.url in str(error.value)
     assert len(server.door.requests) == asked + 1
+
+
+def all_of(value: float):
+    def change(answer: Any) -> Any:
+        for entry in entries(answer)[1:]:
+            for known in entry.values():
+                known["logprob"] = value
+        return answer
+
+    return change
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, -1e-7, 1e-7])
+def test_zeros_for_every_token_of_a_longer_answer_are_no_score(serve, make_scorer, teacher, value: float) -> None:
+    """E45. Of fifteen tokens they may be: then the known tokens tell."""
+    server = serve(teacher)
+    for length, said in ((16, "all 16 log-probabilities are zero"), (15, "of known tokens, all")):
+        server.door.falsify = None
+        scorer = make_scorer(server)
+        server.door.falsify = all_of(value)
+        with pytest.raises(AnswerIsNo, match=said):
+            scorer.score(rollouts_of(length))
 
 
 def test_an_answer_that_breaks_off_is_asked_for_again(serve, make_scorer, teacher) -> None:

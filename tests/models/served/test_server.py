@@ -86,7 +86,7 @@ def test_as_a_program_it_serves_until_it_is_killed(make_scorer, serve, teacher, 
             seen = len(stays.door.requests)
             stays.door.pause_seconds = 0.05
             stays.door.asked = lambda: (
-                program.send_signal(signal.SIGKILL) if len(stays.door.requests) == seen + 5 else None
+                program.send_signal(signal.SIGKILL) if len(stays.door.requests) == seen + 3 else None
             )
             rollouts = rollouts_of(*[30] * 60)
             scored = scorer.score(rollouts)
@@ -96,7 +96,7 @@ def test_as_a_program_it_serves_until_it_is_killed(make_scorer, serve, teacher, 
         assert found.teacher_logp == pytest.approx(expected.teacher_logp, abs=1e-5)
     killed, _ = scorer.records
     assert killed.version.startswith("opd ")
-    assert killed.scored > 0
+    assert killed.scored == 0  # nothing that it answered could be proven
     assert killed.failures > 0
 
 

@@ -2,7 +2,7 @@
 
     MayPass      no connection, no answer in time, status 408, 429 or 5xx, no JSON: asked again, here or elsewhere
     Refused      any other status, another model, too small a limit: this server is not asked again
-    WrongReply   an answer that is whole and not about the tokens that were asked for: the run ends
+    WrongReply   an answer that is whole, and no score of the tokens that were asked for: as Refused
 
 The API key goes into one header. What a server sends back with the key in it is not shown. Redirects are not
 followed, so that the key goes nowhere else, and proxies of the environment are not used.
@@ -35,7 +35,7 @@ class Refused(Exception):
 
 
 class WrongReply(Exception):
-    """The answer can't be taken for a score, and asking again would hide it."""
+    """The answer can't be taken for a score, and asking the same server again would hide it."""
 
 
 class Wire:

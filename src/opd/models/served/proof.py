@@ -1,4 +1,4 @@
-"""Is this server the teacher? Asked at the start, and again whenever a server comes back.
+"""Is this server the teacher? Asked at the start, in each step after its answers, and whenever it comes back.
 
 /v1/models        one name, or the one that was given; its limit suffices for the longest rollout
 known tokens      their log-probabilities are those of the reference but for rounding
@@ -137,8 +137,8 @@ async def _known(wire: Wire, url: str, model: str, ids: tuple[int, ...], needs: 
                 f"--max-logprobs {needs.candidates}, or set save.alternatives = 0"
             ) from error
         raise
-    except WrongReply as error:  # at the start nothing is lost by naming all servers that are at fault
-        raise Refused(str(error)) from error
+    except WrongReply as error:
+        raise Refused(f"of known tokens, {error}") from error
 
 
 async def _model(wire: Wire, url: str, needs: Needs) -> tuple[str, int | None]:

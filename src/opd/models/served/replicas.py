@@ -4,8 +4,11 @@ A rollout goes to the server with the fewest tokens under way; at most `in_fligh
 here. The longest go first, so that none is left alone at the end of a step.
 
     ok ──MayPass──► out, for a pause ──► proven anew ──► ok
-     │                  └──────────── MayPass ◄┘ └── Refused ──► left out for good
+     │                  └──────────── MayPass ◄┘ └── Refused, WrongReply ──► left out for good
      └──status 429──► ok, asked again after a pause
+
+What a server answered counts once it has been proven after its last answer of the step: a server that goes wrong
+answers as quickly as before. The answers of one that fails are dropped, and the others are asked.
 
 All of it runs in one event loop, a step at a time; what is known of a server outlives the step.
 """
@@ -15,8 +18,9 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from opd.models.served.exchange import MayPass, Refused, WrongReply
 from opd.models.served.reply import Scores
@@ -25,6 +29,7 @@ from opd.records.served import TeacherServer
 
 LONGEST_PAUSE_SECONDS = 60.0
 MOST_DOUBLINGS = 10
+MOST_PROOFS = 3  # that fail, after what a server answered; then others are asked
 _LOG = logging.getLogger(__name__)
 _CHANCE = random.SystemRandom()  # the run's own random numbers are not touched
 
@@ -62,7 +67,7 @@ class Replica:
         self.pauses += 1
         self.back_at = now + min(max(own, error.pause_seconds), LONGEST_PAUSE_SECONDS)
 
-    def refuse(self, error: Refused, *, now: float) -> None:
+    def refuse(self, error: Refused | WrongReply, *, now: float) -> None:
         """It is not asked again."""
         self.failures += 1
         self.last = str(error)
@@ -70,7 +75,7 @@ class Replica:
         _LOG.warning("the teacher's server %s is left out from now on: %s", self.facts.url, error)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Lane:
     """What goes on with one replica in this step."""
 
@@ -78,6 +83,7 @@ class _Lane:
     under_way: int = 0
     tokens: int = 0  # under way
     proving: bool = False
+    unproven: bool = False  # since an answer of its
 
     def free(self, now: float, in_flight: int) -> bool:
         one = self.replica
@@ -88,7 +94,8 @@ class _Lane:
 class Step:
     """The requests of one step, over all replicas.
 
-    `ask` gives the scores of a rollout's tokens by a server; `prove` gives what a server is, when it comes back.
+    `ask` gives the scores of a rollout's tokens by a server; `prove` gives what a server is, when it comes back and
+    after its answers.
     """
 
     replicas: Sequence[Replica]
@@ -103,28 +110,40 @@ class Step:
         self._lanes = [_Lane(replica=one) for one in self.replicas]
 
     async def scored(self, tokens: Sequence[int]) -> list[Scores]:
-        """The scores of each rollout, in order; `tokens` are their lengths.
+        """The scores of each rollout, in order, by servers that were proven since; `tokens` are their lengths.
 
-        Raises `AnswerIsNo` when a rollout can't be scored in time, or what came back is no score.
+        Raises `AnswerIsNo` when a rollout can't be scored in time, or no server is left that gives scores.
         """
-        found: dict[int, Scores] = {}
-        waiting = deque(sorted(range(len(tokens)), key=lambda index: -tokens[index]))
+        found: dict[int, tuple[_Lane, Scores]] = {}
+        due: Sequence[int] = range(len(tokens))
+        dropped_since: float | None = None
+        while due:
+            found |= await self._answers(due, tokens)
+            unproven = await self._unproven({lane for lane, _ in found.values() if lane.unproven})
+            due = [index for index, (lane, _) in found.items() if lane in unproven]
+            now = time.monotonic()
+            dropped_since = dropped_since or (now if due else None)
+            if due and dropped_since and now - dropped_since > self.patience_seconds:
+                raise AnswerIsNo(self._lost("no server was proven after what it answered", now - dropped_since))
+        for lane, _ in found.values():
+            lane.replica.scored += 1
+        return [found[index][1] for index in range(len(tokens))]
+
+    async def _answers(self, due: Sequence[int], tokens: Sequence[int]) -> dict[int, tuple[_Lane, Scores]]:
+        """What came back for each of these rollouts, and from where."""
+        found: dict[int, tuple[_Lane, Scores]] = {}
+        waiting = deque(sorted(due, key=lambda index: -tokens[index]))
 
         async def work() -> None:
             while waiting:
                 index = waiting.popleft()
                 found[index] = await self._scored(index, tokens[index])
 
-        workers = [asyncio.create_task(work()) for _ in range(min(len(tokens), self.in_flight * len(self._lanes)))]
-        try:
-            await asyncio.gather(*workers)
-        finally:  # one has failed, or somebody has interrupted: the others are for nothing
-            for one in workers:
-                one.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-        return [found[index] for index in range(len(tokens))]
+        workers = [asyncio.create_task(work()) for _ in range(min(len(due), self.in_flight * len(self._lanes)))]
+        await _all_of(workers)
+        return found
 
-    async def _scored(self, index: int, tokens: int) -> Scores:
+    async def _scored(self, index: int, tokens: int) -> tuple[_Lane, Scores]:
         failing_since: float | None = None
         while True:
             lane = await self._free_lane()
@@ -141,29 +160,57 @@ class Step:
                 failing_since = failing_since or now
                 if now - failing_since > self.patience_seconds:
                     raise AnswerIsNo(self._lost("a rollout could not be scored", now - failing_since)) from error
-            except Refused as error:
+            except (Refused, WrongReply) as error:
                 replica.refuse(error, now=time.monotonic())
-            except WrongReply as error:
-                raise AnswerIsNo(f"the teacher's server {replica.facts.url}: {error}; nothing was updated") from error
             else:
-                replica.scored += 1
+                lane.unproven = True
                 if replica.out_since is None:  # else only a proof brings it back: this may be of what it was before
                     replica.pauses = 0
-                return scores
+                return lane, scores
             finally:
                 lane.under_way -= 1
                 lane.tokens -= tokens
                 self._tell()
 
+    async def _unproven(self, lanes: Collection[_Lane]) -> set[_Lane]:
+        """Those that are not the teacher any more, or can't be asked: what they answered is dropped."""
+        tasks = {lane: asyncio.create_task(self._still_the_teacher(lane)) for lane in lanes}
+        await _all_of(tasks.values())
+        return {lane for lane, task in tasks.items() if not task.result()}
+
+    async def _still_the_teacher(self, lane: _Lane) -> bool:
+        """Whether it was proven after its last answer; it is asked again while it is busy, and else a few times."""
+        replica, began, failures = lane.replica, time.monotonic(), 0
+        while not replica.refused:
+            await asyncio.sleep(max(0.0, replica.back_at - time.monotonic()))
+            try:
+                await self._prove(lane)
+            except MayPass as error:
+                now = time.monotonic()
+                replica.failed(error, now=now)
+                failures += not error.busy
+                if failures == MOST_PROOFS or now - began > self.patience_seconds:
+                    break
+            except (Refused, WrongReply) as error:
+                replica.refuse(error, now=time.monotonic())
+            else:
+                replica.pauses = 0
+                return True
+        lane.unproven = False  # nothing that it answered is left
+        return False
+
     async def _prove(self, lane: _Lane) -> None:
         """The replica is the teacher still; nothing else is asked of it meanwhile."""
+        replica = lane.replica
         lane.proving = True
         try:
-            lane.replica.facts = await self.prove(lane.replica.facts)
-            lane.replica.out_since = None
+            replica.facts = await self.prove(replica.facts)
         finally:
             lane.proving = False
-        _LOG.warning("the teacher's server %s is back", lane.replica.facts.url)
+        if replica.out_since is not None:
+            replica.out_since = None
+            _LOG.warning("the teacher's server %s is back", replica.facts.url)
+        lane.unproven = False
         self._tell()
 
     async def _free_lane(self) -> _Lane:
@@ -185,9 +232,11 @@ class Step:
         since = [one.out_since for one in self.replicas]
         left = [one for one in self.replicas if not one.refused]
         out = [one for one in since if one is not None]
+        if not left:
+            raise AnswerIsNo(self._lost("all of the teacher's servers are left out", now - max(out)))
         if len(out) < len(since):
             return
-        if not left or now - max(out) > self.patience_seconds:
+        if now - max(out) > self.patience_seconds:
             raise AnswerIsNo(self._lost("none of the teacher's servers answers", now - max(out)))
 
     def _tell(self) -> None:
@@ -198,3 +247,13 @@ class Step:
     def _lost(self, what: str, seconds: float) -> str:
         each = [f"{one.facts.url}: {one.last or 'no failure'}" for one in self.replicas]
         return "\n  - ".join([f"{what}, for {seconds:.0f} s; nothing was updated. The last that each said:", *each])
+
+
+async def _all_of(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """All have ended well; where one has failed, or somebody has interrupted, the others are for nothing."""
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for one in tasks:
+            one.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

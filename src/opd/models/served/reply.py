@@ -19,6 +19,8 @@ from opd.records.rollouts import Alternatives
 IMPOSSIBLE = -9_999.0  # what vLLM writes for minus infinity, for which JSON has no word
 ROUNDING = 1e-3  # nats; by so much a log-probability may come out above zero
 ENTRY_BYTES = 600  # of one id with its text, at the most; what a server could send without end is cut off by it
+CERTAIN_NATS = 1e-6  # closer to zero is certainty, which a teacher has of some tokens
+MOST_CERTAIN = 15  # tokens; where a longer answer has nothing else, nothing was computed
 _OVERHEAD_BYTES = 1 << 16
 
 
@@ -40,7 +42,7 @@ def read_scores(body: bytes, ids: Sequence[int], *, first: int, candidates: int)
     """The scores of `ids[first:]`, of which `candidates` others at each place.
 
     Raises `MayPass` for a body that is no JSON, as one that broke off, and `WrongReply` for one that leaves out a
-    token, is about another, or gives it a log-probability that is none.
+    token, is about another, or gives it a log-probability that is none, as one that is zero for all of many.
     """
     try:
         answer = json.loads(body)
@@ -48,6 +50,8 @@ def read_scores(body: bytes, ids: Sequence[int], *, first: int, candidates: int)
         raise MayPass(f"an answer of {len(body):,} bytes that is no JSON: {error}") from error
     entries = _entries(answer, ids)
     read = [_Entry.read(entries[place], ids[place], place, candidates) for place in range(1, len(ids))][first - 1 :]
+    if len(read) > MOST_CERTAIN and all(abs(one.logp) <= CERTAIN_NATS for one in read):
+        raise WrongReply(f"all {len(read)} log-probabilities are zero: a teacher is not certain of every token")
     return Scores(
         logp=tuple(one.logp for one in read),
         texts=tuple(one.text for one in read),

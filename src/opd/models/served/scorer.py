@@ -72,7 +72,7 @@ class ServedScorer:
     def score(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
         """Each rollout with the teacher's log-probability (nats) of its tokens; see `Scorer`.
 
-        Raises `AnswerIsNo` when no server answers for as long as patience lasts, or one answers wrongly.
+        Raises `AnswerIsNo` when no server answers for as long as patience lasts, or all of them answer wrongly.
         """
         if not rollouts:
             return []
