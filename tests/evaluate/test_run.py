@@ -269,6 +269,65 @@ def test_a_folder_in_which_another_process_is_at_work_is_refused(sums: Any, tmp_
     assert sums.evaluated(sums.half_right(), out).samples == 12
 
 
+def moved(out: Path, how: str) -> None:
+    """The folder is elsewhere; under its name there is nothing, the empty place of a mount, or a new evaluation."""
+    out.rename(out.with_name("moved"))
+    if how != "nothing":
+        out.mkdir()
+    if how == "a new one":
+        (out / "protocol.json").write_text('{"protocol": {}, "model_digest": "another"}')
+
+
+@pytest.mark.parametrize("how", ["nothing", "a mount point", "a new one"])
+@pytest.mark.parametrize("at", ["drawing", "settling", "the end"])
+def test_a_folder_that_vanishes_is_not_made_anew_and_gets_no_score(
+    sums: Any, tmp_path: Path, how: str, at: str
+) -> None:
+    out = tmp_path / "out"
+    writer, told = sums.half_right(), []
+
+    def note(samples: Sequence[Sample], *, found: bool) -> None:
+        told.append(len(samples))
+        if len(told) == (4 if at == "the end" else 2) and at != "drawing":
+            moved(out, how)
+
+    if at == "drawing":
+        write = writer.text
+
+        def write_and_move(row: int, sample: int) -> str:
+            if (row, sample) == (2, 0):
+                moved(out, how)
+            return write(row, sample)
+
+        writer.text = write_and_move
+    with pytest.raises(AnswerIsNo, match=r"out has gone since|no longer what this evaluation wrote"):
+        sums.evaluated(writer, out, report=note)
+    left = {path.name for path in out.rglob("*") if path.is_file()} if out.exists() else set()
+    assert left == ({"protocol.json"} if how == "a new one" else set())
+    if out.exists():
+        shutil.rmtree(out)
+    (tmp_path / "moved").rename(out)
+    score = sums.evaluated(sums.half_right(), out)
+    assert (score.correct, score.samples) == (6, 12)
+
+
+def test_a_score_is_not_sealed_over_fewer_samples_than_were_graded(sums: Any, tmp_path: Path) -> None:
+    """Lines are taken away while it goes on: those that are left are not what the score counts."""
+    out, told = tmp_path / "out", []
+
+    def note(samples: Sequence[Sample], *, found: bool) -> None:
+        told.append(len(samples))
+        if len(told) == 4:
+            lines = (out / "samples.jsonl").read_text().splitlines(keepends=True)
+            (out / "samples.jsonl").write_text("".join(lines[3:]))
+
+    with pytest.raises(AnswerIsNo, match="holds 9 of the 12 samples that were graded"):
+        sums.evaluated(sums.half_right(), out, report=note)
+    assert not (out / "score.json").exists()
+    sums.evaluated(sums.half_right(), out)
+    assert len(rows(out)) == 12
+
+
 def test_what_a_crash_left_of_a_first_write_does_not_stand_in_the_way(sums: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
@@ -296,7 +355,7 @@ def test_a_generation_of_another_benchmark_is_noticed(sums: Any, tmp_path: Path)
     with pytest.raises(AnswerIsNo):
         sums.evaluated(sums.half_right(), out, interrupted=lambda: True)
     fewer = sums.asked().benchmark.smaller(questions=2, samples=None)
-    shutil.copytree(other / "generations", out / "generations")
+    shutil.copytree(other / "generations", out / "generations", dirs_exist_ok=True)
     text = (out / "protocol.json").read_text().replace('"sums"', f'"{fewer.name}"')
     (out / "protocol.json").write_text(text.replace('"questions": 6', '"questions": 2'))
     with pytest.raises(AskedWrongly, match=r"8 samples that are not of this benchmark \(question q2"):

@@ -61,8 +61,15 @@ def test_a_file_is_named_by_its_first_generation(tmp_path: Path) -> None:
 def test_the_folder_of_a_file_adds_no_column(tmp_path: Path) -> None:
     """A folder `lr=1e-6` reads like a partition of a larger table."""
     path = generations_path(tmp_path / "lr=1e-6", row=0, sample=0)
+    path.parent.mkdir(parents=True)
     write_generations(path, [ONE], MAKING)
     assert read_generations(path) == [ONE]
+
+
+def test_a_folder_that_has_vanished_is_not_made_anew(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_generations(generations_path(tmp_path / "gone", row=0, sample=0), [ONE], MAKING)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_tokens_are_compressed(tmp_path: Path) -> None:
@@ -79,6 +86,7 @@ def test_tokens_are_compressed(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_no_file(tmp_path: Path, full_disk: Callable[[int], AbstractContextManager[None]]) -> None:
     path = generations_path(tmp_path, row=0, sample=0)
+    path.parent.mkdir()
     with full_disk(100), pytest.raises(OSError, match="File too large"):
         write_generations(path, [ONE], MAKING)
     assert list(path.parent.iterdir()) == []

@@ -16,6 +16,7 @@ from secrets import token_hex
 from typing import Any
 
 from opd.evaluate.drawing import Drawing, DrawingSettings, Job, Opening, longest_prompts
+from opd.evaluate.folder import PROTOCOL
 from opd.evaluate.worker import job_of, loaded, start_values, values_of
 from opd.fanout.cluster import joined
 from opd.fanout.comparing import shared
@@ -98,7 +99,7 @@ class Drawer:
         """The file that was written, under a name of its own, and its digest."""
         job = job_of(values)
         out = job.path.parent.parent
-        if not out.is_dir():
+        if not (out / PROTOCOL).is_file():
             raise FileNotFoundError(f"{out} is gone on {os.uname().nodename}: is it still mounted?")
         mine = job.path.with_name(f"{job.path.name}.{token_hex(4)}{PARTIAL}")
         self._drawing.draw_one(replace(job, path=mine))

@@ -23,7 +23,7 @@ def finish(out: Path, score: Score, *, questions: Sequence[str]) -> Score:
     """The score with the digest of its samples, which stand in the order of the questions from now on."""
     put_in_order(out / SAMPLES, questions)
     sealed = score.model_copy(update={"samples_sha256": sha256(out / SAMPLES)})
-    write_json(out / SCORE, sealed.resolved())
+    write_json(out / SCORE, sealed.resolved(), parents=False)
     return sealed
 
 
@@ -52,4 +52,4 @@ def put_in_order(path: Path, questions: Sequence[str]) -> None:
     keys = [(place[row["question"]], row["sample"]) for row in map(json.loads, lines)]
     ordered = sorted(range(len(lines)), key=keys.__getitem__)
     if ordered != list(range(len(lines))):
-        write_text(path, "".join(f"{lines[number]}\n" for number in ordered))
+        write_text(path, "".join(f"{lines[number]}\n" for number in ordered), parents=False)

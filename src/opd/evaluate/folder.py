@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opd.records.errors import AskedWrongly
-from opd.records.files import PARTIAL, drop_torn_line, read_json, read_lines, write_json
+from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.files import PARTIAL, drop_torn_line, object_in, read_json, read_lines, write_json
 from opd.records.generation_table import FOLDER, Damaged, Making, read_keys
 from opd.records.scores import Protocol, Sample
 from opd.records.settings import validated
 
+PROTOCOL = "protocol.json"
 DAMAGED = ".damaged"  # ends the name of a file of generations that could not be read
 
 Key = tuple[str, int]  # question, sample
@@ -48,7 +49,7 @@ class Claim:
 
 def refuse_other(out: Path, claimed: Claim) -> None:
     """Nothing, when the folder is empty or belongs to this evaluation; `AskedWrongly` when it is another's."""
-    place, asked = out / "protocol.json", claimed.values()
+    place, asked = out / PROTOCOL, claimed.values()
     if not place.exists():
         if any(not path.name.endswith(PARTIAL) for path in out.iterdir()):
             raise AskedWrongly(f"{out} exists and is not an evaluation; name a new folder")
@@ -61,10 +62,32 @@ def refuse_other(out: Path, claimed: Claim) -> None:
 
 
 def claim(out: Path, claimed: Claim) -> None:
-    """The folder belongs to this evaluation from now on."""
-    place = out / "protocol.json"
+    """The folder belongs to this evaluation from now on, and has a place for generations.
+
+    Whoever writes into it later makes no folder: one that has vanished stays away.
+    """
+    place = out / PROTOCOL
     if not place.exists():
-        write_json(place, claimed.values())
+        write_json(place, claimed.values(), parents=False)
+    (out / FOLDER).mkdir(exist_ok=True)
+
+
+def refuse_vanished(out: Path, claimed: Claim) -> None:
+    """Nothing, when the folder that was claimed is there still; else `AnswerIsNo`.
+
+    Under the name of a disk that has gone there may be another folder: that of the mount point, or a new one.
+    """
+    place = out / PROTOCOL
+    again = "bring it back, and the same command goes on from what stood"
+    try:
+        found = object_in(place.read_bytes())
+    except OSError as error:
+        raise AnswerIsNo(
+            f"{out} has gone since the evaluation began ({place.name}: {error.strerror}): a disk that is no longer "
+            f"there, or someone who moved it; {again}"
+        ) from error
+    if found != claimed.values():
+        raise AnswerIsNo(f"{place} is no longer what this evaluation wrote there; {again}")
 
 
 def read_samples(path: Path) -> dict[Key, Sample]:

@@ -19,7 +19,7 @@ from opd.evaluate.benchmark import Benchmark
 from opd.evaluate.code import counted_here
 from opd.evaluate.drawing import Drawing, DrawingSettings, Job, Opening, jobs_for
 from opd.evaluate.fanout import Spread
-from opd.evaluate.folder import Claim, claim, refuse_other
+from opd.evaluate.folder import Claim, claim, refuse_other, refuse_vanished
 from opd.evaluate.panel import open_panel
 from opd.evaluate.questions import Question, pinned, read_questions
 from opd.evaluate.score import build_score, standing_score
@@ -29,7 +29,7 @@ from opd.evaluate.workers import opening
 from opd.models.chat import opens_reasoning, prompt_ids, user_text
 from opd.models.load import find_model, load_tokenizer, model_digest
 from opd.models.machine import choose_device, dtype_meant
-from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.errors import AnswerIsNo, AskedWrongly, OpdError
 from opd.records.files import alone, check_writable
 from opd.records.places import locate
 from opd.records.rollouts import Prompt
@@ -122,22 +122,54 @@ def evaluate_subject(
         with opening(jobs) if jobs else nullcontext() as drawing:
             claim(out, claimed)
             report(standing.settled(), found=True)
-            with closing(_files(standing, drawing, jobs, interrupted)) as files:
+            with _there(out, claimed) as look, closing(_files(standing, drawing, jobs, interrupted, look)) as files:
                 for path in files:
+                    look()
                     report(standing.settle(path), found=False)
-        return _finished(standing, claimed, subject)
+        with _there(out, claimed):
+            return _finished(standing, claimed, subject)
+
+
+@contextmanager
+def _there(out: Path, claimed: Claim) -> Iterator[Callable[[], None]]:
+    """Inside, the folder is the one that was claimed, before each group and where anything can't be read or written.
+
+    What is given looks again. Raises `AnswerIsNo`.
+    """
+
+    def look() -> None:
+        refuse_vanished(out, claimed)
+
+    look()
+    try:
+        yield look
+    except (OSError, OpdError):
+        look()
+        raise
 
 
 def _files(
-    standing: Standing, drawing: Drawing | None, jobs: Sequence[Job], interrupted: Callable[[], bool]
+    standing: Standing,
+    drawing: Drawing | None,
+    jobs: Sequence[Job],
+    interrupted: Callable[[], bool],
+    look: Callable[[], None],
 ) -> Generator[Path]:
-    """The files to be settled: first those that stand, then each as it is drawn, until it is interrupted."""
+    """The files to be settled: first those that stand, then each as it is drawn, until it is interrupted.
+
+    `look` is called before each job.
+    """
+
+    def ended() -> bool:
+        look()
+        return interrupted()
+
     for path in standing.unsettled_files():
         if interrupted():
             return
         yield path
     if drawing is not None:
-        yield from drawing.draw(jobs, interrupted=interrupted)
+        yield from drawing.draw(jobs, interrupted=ended)
 
 
 def _finished(standing: Standing, claimed: Claim, subject: Subject) -> Score:

@@ -13,7 +13,7 @@ from opd.evaluate.folder import DAMAGED, Key, clear_torn, is_settled, read_drawn
 from opd.evaluate.panel import Panel, Response, written
 from opd.evaluate.questions import Question
 from opd.models.chat import text_of
-from opd.records.errors import AskedWrongly
+from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import append_lines
 from opd.records.generation_table import Damaged, Generation, Making, read_generations
 from opd.records.scores import Sample, Score
@@ -76,7 +76,16 @@ class Standing:
         return samples
 
     def finish(self, score: Score) -> Score:
-        """The score as it stands then, and samples.jsonl in the order of the questions, whoever was first."""
+        """The score as it stands then, and samples.jsonl in the order of the questions, whoever was first.
+
+        Raises `AnswerIsNo` when the file does not hold the samples that the score counts.
+        """
+        found = read_samples(self._out / SAMPLES)
+        if found.keys() != self._samples.keys():
+            raise AnswerIsNo(
+                f"{self._out / SAMPLES} holds {len(found)} of the {len(self._samples)} samples that were graded: it "
+                "was changed meanwhile; bring it back, or run the same command again, which grades what is missing"
+            )
         return finish(self._out, score, questions=list(self._questions))
 
     def makings(self) -> tuple[Making, ...]:

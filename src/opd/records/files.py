@@ -54,9 +54,13 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A temporary path to write; when the block ends well, the file holds that, and otherwise what it held before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def whole(path: Path, *, parents: bool = True) -> Iterator[Path]:
+    """A temporary path to write; when the block ends well, the file holds that, and otherwise what it held before.
+
+    `parents`: folders that are missing are made; without it a folder that has vanished is `FileNotFoundError`.
+    """
+    if parents:
+        path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}{PARTIAL}")
     try:
         with _naming(path):
@@ -69,15 +73,15 @@ def whole(path: Path) -> Iterator[Path]:
     _sync(path.parent)
 
 
-def write_text(path: Path, text: str) -> None:
-    """The file holds exactly this text, or what it held before: never a part of either."""
-    with whole(path) as temporary:
+def write_text(path: Path, text: str, *, parents: bool = True) -> None:
+    """The file holds exactly this text, or what it held before: never a part of either; see `whole`."""
+    with whole(path, parents=parents) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, value: object) -> None:
-    """The file holds this value, indented for people, written whole or not at all."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+def write_json(path: Path, value: object, *, parents: bool = True) -> None:
+    """The file holds this value, indented for people, written whole or not at all; see `whole`."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", parents=parents)
 
 
 def read_json(path: Path) -> Any:

@@ -71,7 +71,7 @@ def generations_path(out: Path, *, row: int, sample: int) -> Path:
 
 
 def write_generations(path: Path, generations: Sequence[Generation], making: Making) -> None:
-    """The generations stand in the file, whole or not at all."""
+    """The generations stand in the file, whole or not at all; its folder is there, or it is `FileNotFoundError`."""
     rows = [
         {
             "question": one.question,
@@ -86,7 +86,7 @@ def write_generations(path: Path, generations: Sequence[Generation], making: Mak
     ]
     made = json.dumps({"machine": making.machine, "seconds": making.seconds}).encode()
     table = pa.Table.from_pylist(rows, schema=_SCHEMA.with_metadata({_MADE: made}))
-    with whole(path) as temporary:
+    with whole(path, parents=False) as temporary:
         # a flipped bit in a page may decompress to other tokens; its checksum notices
         pq.write_table(
             table, temporary, compression="zstd", use_dictionary=["question", "stop"], write_page_checksum=True
