@@ -18,6 +18,7 @@ from opd.models.engine.sampler import EngineSampler
 from opd.models.engine.weights import Qkv
 from opd.models.exact.model import exact_model
 from opd.models.exact.order import Tiles
+from opd.models.exact.trial import ROWS, by_products
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.models.logprobs import token_logp
@@ -192,6 +193,33 @@ def test_a_decoder_has_the_values_and_gradients_of_transformers(make_decoder, ki
     assert found["own"].keys() == found["theirs"].keys()
     for key, expected in found["theirs"].items():
         torch.testing.assert_close(found["own"][key], expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "deep"), [(256, 1_536), (1_536, 1_536), (17_920, 1_536), (1_536, 8_960), (151_665, 1_536)]
+)
+def test_the_trial_has_a_product_of_every_kind_of_tile(outputs, deep):
+    """Those of a 1.5B Qwen2: keys, the output projection, gate and up, down, the head."""
+
+    def kind_of(rows: int) -> tuple[tuple[str, int], ...]:
+        return tuple(operations._tile(rows, outputs, deep).items())
+
+    assert {kind_of(rows) for rows in ROWS} == {kind_of(rows) for rows in range(1, 3_000)}
+    assert any(rows <= 16 for rows in ROWS)  # of a gate that is one kernel with its up, both kinds of tile
+    assert any(16 < rows <= steps.FEW_ROWS for rows in ROWS)
+
+
+@pytest.mark.skipif(ON_GPU, reason="on a GPU every exact model goes through it")
+def test_the_trial_finds_both_ways_alike_where_no_sum_is_rounded(make_decoder):
+    """By the interpreter, of matrices with a single one in a row; and not where the sampler's gate is another."""
+    model = make_decoder("qwen2-untied")
+    with torch.no_grad():
+        for parameter in model.module.parameters():
+            if parameter.dim() == 2:
+                parameter.copy_(torch.eye(parameter.shape[1])[torch.arange(len(parameter)) % parameter.shape[1]])
+    assert CHAINED.trial(model) is None
+    given = {**CHAINED.trial.keywords, "gate_of_steps": lambda *given: steps.gate(*given) * 1.01}
+    assert str(by_products(model, **given)).endswith("gate and up, 600 rows of 600")
 
 
 # ---- to the last bit, on a GPU

@@ -19,7 +19,6 @@ from opd.records.errors import AskedWrongly
 
 LARGEST_HEAD = 128  # numbers: a stretch of keys has to fit into an SM, twice
 SHARED_BYTES = 163 << 10  # that a program may have; Ampere's and Hopper's cards for data centres give so much
-TRIED_ROWS = (600, 40, 8)  # of a product: by each kind of tile
 
 
 def exact_model(model: LanguageModel, *, persistent: bool | None = None, limit_tokens: int = 1) -> LanguageModel:
@@ -37,12 +36,13 @@ def exact_model(model: LanguageModel, *, persistent: bool | None = None, limit_t
     if reason is not None:
         raise AskedWrongly(f"{model.path}: machine.exact can't be had here: {reason}; set it to false")
     order = _order(persistent=bool(persistent))
-    if fault := _trial(model, order):
-        raise AskedWrongly(f"{model.path}: machine.exact can't be had here: {fault}; set it to false")
     from opd.models.exact.layers import make_exact
 
     make_exact(model.module.get_decoder(), order)
-    return replace(model, exact=order)
+    exact = replace(model, exact=order)
+    if fault := order.trial(exact):
+        raise AskedWrongly(f"{model.path}: machine.exact can't be had here: {fault}; set it to false")
+    return exact
 
 
 def misfit(model: LanguageModel) -> str | None:
@@ -97,16 +97,3 @@ def _order(*, persistent: bool) -> Order:
     from opd.models.exact.chained.order import CHAINED
 
     return CHAINED
-
-
-@torch.no_grad()
-def _trial(model: LanguageModel, order: Order) -> str | None:
-    """None when rows of a product are the same to the last bit among many as among few: no maker promises that."""
-    weight_HA = model.module.model.layers[0].self_attn.o_proj.weight
-    numbers = torch.Generator(model.device).manual_seed(0)
-    x_NA = torch.randn(TRIED_ROWS[0], weight_HA.shape[1], generator=numbers, device=model.device).bfloat16()
-    many_NH = order.product(x_NA, weight_HA, wide=True)
-    for rows in TRIED_ROWS[1:]:
-        if not torch.equal(order.product(x_NA[:rows], weight_HA, wide=True), many_NH[:rows]):
-            return "this chip's instructions for large tiles and for small ones don't sum alike"
-    return None

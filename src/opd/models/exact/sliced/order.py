@@ -4,6 +4,7 @@ from opd.models.exact.order import Order
 from opd.models.exact.sliced.operations import TILE_QUERIES, attend, gate, norm, token_logp, turn
 from opd.models.exact.sliced.prefill import ways
 from opd.models.exact.sliced.products import product
+from opd.models.exact.trial import by_sampling
 
 SLICED = Order(
     steps="persistent kernel",
@@ -16,4 +17,5 @@ SLICED = Order(
     tile_queries=TILE_QUERIES,
     token_logp=token_logp,
     ways=ways,
+    trial=by_sampling,
 )

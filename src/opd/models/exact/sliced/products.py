@@ -9,7 +9,7 @@ Shapes: M rows, N outputs, K columns.
 
 An element depends on its row and its column alone: not on M, N, the tile, or the device's load. That the instructions
 for large tiles (wgmma) and those of the decode kernel (mma.sync) sum 16 columns alike is a property of the chip,
-which tests/models/test_exact.py holds against it.
+which a run asks of it first (trial.py), and tests/models/test_exact.py.
 """
 
 import torch
