@@ -10,7 +10,7 @@ from torch import nn
 from opd.models import samplers
 from opd.models.engine.sampler import EngineSampler
 from opd.models.interfaces import Sampling
-from opd.models.load import load_model
+from opd.models.load import LanguageModel, load_model
 from opd.models.plain import PlainSampler
 from opd.models.samplers import choose_sampler, drafted_by
 from opd.records.errors import AskedWrongly
@@ -57,8 +57,19 @@ def test_a_path_of_the_engine_can_be_asked_for_by_name(asked, passed, random_mod
         samplers, "EngineSampler", lambda *_, **how: asked_for.append(how["persistent"]) or SimpleNamespace(said="")
     )
     model = load_model(random_models / "student", dtype="float32", device="cpu")
+    monkeypatch.setattr(LanguageModel, "device", torch.device("cuda"))
     choose_sampler(model, SAMPLING, engine=asked, largest_batch=8)
     assert asked_for == [passed]
+
+
+@pytest.mark.parametrize(
+    ("asked", "because"),
+    [("graphs", "CUDA graphs are a GPU's, and the model is on the CPU"), ("persistent", "no GPU")],
+)
+def test_a_path_of_a_gpu_is_refused_without_one(asked, because, random_models):
+    model = load_model(random_models / "student", dtype="bfloat16", device="cpu")
+    with pytest.raises(AskedWrongly, match=because):
+        choose_sampler(model, SAMPLING, engine=asked, largest_batch=8)
 
 
 def test_guesses_are_for_the_engine_alone(random_models):

@@ -12,6 +12,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from opd.models.engine.persistent import fit
 from opd.models.machine import memory_bytes
 from opd.records.errors import AskedWrongly
 from opd.records.places import recipe_path
@@ -35,6 +36,8 @@ from opd.train.plan import forecast_of, make_plan
 from opd.train.recipe import Recipe
 from opd.train.rehearsal import Rehearsal
 from opd.train.run import prepare
+from opd.train.scoring import longest_prompt
+from opd.train.survey import survey_of
 
 REFERENCE = 1_777_088_000  # parameters of the reference student and teacher, head untied
 
@@ -400,6 +403,10 @@ def test_the_plan_says_how_many_vllms_the_ranks_are(make_recipe, tmp_path: Path)
             "{student}: the persistent kernel can't run this model here: there is no GPU",
         ),
         (
+            ["machine.engine=graphs", "machine.device=cpu"],
+            "{student}: machine.engine = 'graphs' can't be had here: CUDA graphs are a GPU's",
+        ),
+        (
             ["machine.exact=true", "student.dtype=bfloat16", "machine.device=cpu"],
             "{student}: machine.exact can't be had here: there is no GPU; set it to false",
         ),
@@ -421,6 +428,20 @@ def test_what_a_run_refuses_is_in_the_way_of_its_plan(
     with pytest.raises(AskedWrongly, match=re.escape(fault.removeprefix("student: "))):
         prepare(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_the_kernel_that_is_asked_for_has_to_hold_the_longest_prompt_and_its_response(
+    make_recipe, tmp_path: Path, monkeypatch
+) -> None:
+    """16,352 tokens together, and not one more; the response alone would fit."""
+    monkeypatch.setattr(fit, "misfit", lambda _: None)
+    sets = ["machine.engine=persistent", "student.dtype=bfloat16", "machine.device=cpu"]
+    longest = longest_prompt(survey_of(make_recipe(*sets)).prompts)
+    assert longest > 1
+    for tokens, refused in ((16_352, False), (16_353, True)):
+        faults = survey_of(make_recipe(*sets, f"rollouts.limit_tokens={tokens - longest}")).faults
+        said = [one for one in faults if "its sequences have at most 16,352 tokens, and 16,353 are asked for" in one]
+        assert bool(said) is refused, faults
 
 
 def test_ranks_that_can_not_be_one_vllm_are_said_beside_all_that_is_missing(make_recipe, tmp_path: Path) -> None:

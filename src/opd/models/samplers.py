@@ -52,6 +52,7 @@ def choose_sampler(
     run the model, or nothing can.
     """
     said = sampler_meant(model.module, engine=engine, drafts=drafts)
+    check_graphs(model, engine)
     narrow = torch.finfo(model.module.dtype).bits < 32
     if engine == "vllm":
         if prompt_tokens is None:
@@ -64,6 +65,15 @@ def choose_sampler(
         own = EngineSampler(model, sampling, largest_batch=largest_batch, persistent=OURS[engine], drafts=drafts)
         return Chosen(sampler=own, said=own.said, differs=narrow and model.exact is None)
     return Chosen(sampler=PlainSampler(model, sampling, largest_batch=largest_batch), said=said, differs=narrow)
+
+
+def check_graphs(model: LanguageModel, engine: EngineChoice) -> None:
+    """Nothing, unless graphs were asked for by name where there are none: `AskedWrongly`, as for any other path."""
+    if engine == "graphs" and model.device.type != "cuda":
+        raise AskedWrongly(
+            f"{model.path}: machine.engine = {engine!r} can't be had here: CUDA graphs are a GPU's, and the model is "
+            f"on the {model.device.type.upper()}; set it to 'auto'"
+        )
 
 
 def sampler_meant(

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from opd.models.engine.sampler import WINDOW
 from opd.models.exact.model import misfit as exact_misfit
 from opd.models.load import LanguageModel, load_skeleton, load_tokenizer, read_stop_ids
 from opd.models.machine import device_meant
-from opd.models.samplers import sampler_meant
+from opd.models.samplers import check_graphs, sampler_meant
 from opd.records.errors import AskedWrongly
 from opd.records.metrics import LeftOut
 from opd.records.places import locate
@@ -25,6 +24,7 @@ from opd.train.lacks import look_at_teachers
 from opd.train.memory import Found, look
 from opd.train.pairing import Speaker
 from opd.train.recipe import Recipe
+from opd.train.scoring import longest_prompt
 from opd.train.teachers import TeacherName, as_seen, check_pair, role, seen_by_teachers
 
 
@@ -71,8 +71,9 @@ class Survey:
 def survey_of(recipe: Recipe) -> Survey:
     """What there is of models and data; nothing is fetched. What `parts.build` would refuse is among the faults."""
     found = Survey(student=look(recipe.student), teachers=look_at_teachers(recipe))
+    module = None
     with found.noting("student"):
-        _survey_student(recipe, found)
+        module = _survey_student(recipe, found)
     for name, teacher in found.teachers.items():
         if teacher.folder is not None:
             with found.noting(role(name)):
@@ -82,46 +83,49 @@ def survey_of(recipe: Recipe) -> Survey:
     if locate(recipe.data.path).is_file():  # a file that is not there is lacking, and said to be
         with found.noting("training data"):
             _survey_data(recipe, found)
+    with found.noting("student"):
+        if module is not None:
+            _check_paths(recipe, found, module)
     found.faults += _too_long(recipe, found)
     return found
 
 
-def _survey_student(recipe: Recipe, found: Survey) -> None:
-    """Its tokenizer, its adapters, and who samples."""
+def _survey_student(recipe: Recipe, found: Survey) -> Any:
+    """Its tokenizer and who samples are noted; its module without weights, or None where there is no folder."""
     folder = found.student.folder
     if folder is None:
-        return
+        return None
     found.student_tokenizer = load_tokenizer(folder)
     module = load_skeleton(folder, dtype=recipe.student.dtype)
     if recipe.lora is not None and missing_library() is None:
         attach(module, recipe.lora, seed=recipe.seed)
     machine = recipe.machine
-    sampler = sampler_meant(
+    found.sampler = sampler_meant(
         module, engine=machine.engine, drafts=machine.drafts, tensor_parallel=machine.tensor_parallel
     )
-    _check_kernels(recipe, folder, module, found.student_tokenizer)
-    found.sampler = sampler
+    return module
 
 
-def _check_kernels(recipe: Recipe, folder: Path, module: Any, tokenizer: Any) -> None:
+def _check_paths(recipe: Recipe, found: Survey, module: Any) -> None:
     """Nothing, where the steps that are asked for by name can be had, as far as shows without weights."""
-    device, machine = device_meant(recipe.machine.device), recipe.machine
-    if device == "cuda" and not torch.cuda.is_available():  # said to be lacking
+    device, machine, folder = device_meant(recipe.machine.device), recipe.machine, found.student.folder
+    if folder is None or (device == "cuda" and not torch.cuda.is_available()):  # said to be lacking
         return
     model = Foretold(
         module=module,
-        tokenizer=tokenizer,
+        tokenizer=found.student_tokenizer,
         path=folder,
-        vocabulary=len(tokenizer),
+        vocabulary=len(found.student_tokenizer),
         stop_ids=frozenset(),
         unpackable=None,
         place=device,
     )
     if machine.exact and (reason := exact_misfit(model)):
         raise AskedWrongly(f"{folder}: machine.exact can't be had here: {reason}; set it to false")
+    check_graphs(model, machine.engine)
     if machine.engine == "persistent":
-        limit = recipe.rollouts.limit_tokens
-        if reason := fit.misfit(model) or fit.length_misfit(limit, window=WINDOW["cuda"]):
+        sequence_tokens = longest_prompt(found.prompts) + recipe.rollouts.limit_tokens
+        if reason := fit.misfit(model) or fit.length_misfit(sequence_tokens, window=WINDOW["cuda"]):
             raise AskedWrongly(f"{folder}: the persistent kernel can't run this model here: {reason}")
 
 
@@ -165,8 +169,8 @@ def _too_long(recipe: Recipe, survey: Survey) -> list[str]:
     reading += [(role(name), one.shape, as_seen(survey.prompts, name)) for name, one in survey.teachers.items()]
     faults = []
     for who, shape, prompts in reading:
-        longest = max((len(one.token_ids) for one in prompts), default=0)
-        if longest and shape and longest + limit > shape.context_tokens:
+        longest = longest_prompt(prompts)
+        if prompts and shape and longest + limit > shape.context_tokens:
             faults.append(
                 f"{who}: {longest} prompt tokens + rollouts.limit_tokens = {limit} exceed its context of "
                 f"{shape.context_tokens} tokens; lower limit_tokens"
