@@ -21,6 +21,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from opd.models import plain
+from opd.models.engine.sampler import EngineSampler
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel, load_model
 from opd.models.plain import PlainSampler, PlainScorer, misfit, sampling_logp
@@ -140,6 +141,14 @@ def test_a_score_that_is_not_finite_is_an_error_that_names_the_row(random_models
         model.module.model.norm.weight[3] = torch.nan
     with pytest.raises(FloatingPointError, match=r"row 0: the score of token 0 is nan; nothing was updated"):
         PlainScorer(model).score(rollouts)
+
+
+def test_no_prompts_or_no_seeds_give_no_rollouts(student64):
+    """As with the engine: every sampler says the same."""
+    sampling = Sampling(limit_tokens=4)
+    for sampler in (PlainSampler(student64, sampling), EngineSampler(student64, sampling)):
+        assert sampler.sample(prompts(), seeds=[]) == []
+        assert sampler.sample([], seeds=[1]) == []
 
 
 def test_a_model_that_overflows_is_not_sampled_from(random_models):

@@ -43,7 +43,8 @@ class Sampler(Protocol):
     def sample(self, prompts: Sequence[Prompt], *, seeds: Sequence[int]) -> list[Rollout]:
         """One rollout of each prompt for each seed, prompt by prompt.
 
-        The noise of a token is a function of (seed, row, epoch, position) alone.
+        The noise of a token is a function of (seed, row, epoch, position) alone. None where there are no prompts or
+        no seeds.
         """
 
 

@@ -52,6 +52,8 @@ class PlainSampler:
     def sample(self, prompts: Sequence[Prompt], *, seeds: Sequence[int]) -> list[Rollout]:
         """One rollout of each prompt for each seed, prompt by prompt; see `Sampler`."""
         check_fits(self._model, prompts, limit_tokens=self._sampling.limit_tokens)
+        if not seeds:
+            return []
         with torch.compiler.set_stance("force_eager"):  # compiled layers are for the update's long rows
             return self._sample(prompts, seeds)
 
