@@ -379,7 +379,7 @@ def test_experts_that_are_fused_in_memory_are_read_back_as_a_whole(tmp_path: Pat
         initializer_range=0.3,
     )  # fmt: skip
     module = Qwen3MoeForCausalLM(config)
-    student: Any = SimpleNamespace(module=module)
+    student: Any = SimpleNamespace(module=module, gathered=None)
     folder = exported(student, tmp_path / "model")
     names = set(load_file(folder / "model.safetensors"))
     assert names - set(module.state_dict())  # the condition that is meant

@@ -5,7 +5,7 @@ revision. Hub models are fetched by huggingface_hub, which needs a network once.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 
 from opd.models.exact.order import Order
 from opd.models.packing import learn_packing
+from opd.models.stored import Stored
 from opd.models.weights import check_weights
 from opd.records.errors import AskedWrongly, OpdError
 from opd.records.files import PARTIAL, digest, read_json, tree
@@ -43,6 +44,8 @@ class LanguageModel:
     stop_ids: frozenset[int]
     unpackable: str | None = "not tried"  # why it can't take sequences end to end in one row (`models/packing.py`)
     exact: Order | None = None  # of its sums, where its log-probabilities are the sampler's to the last bit
+    # a tensor by its name, whole and on the CPU, where other processes have rows of it; None: all are whole here
+    gathered: Callable[[str], torch.Tensor] | None = None
 
     @property
     def packs(self) -> bool:
@@ -160,6 +163,35 @@ def load_skeleton(path: Path, *, dtype: str) -> Any:
         return AutoModelForCausalLM.from_config(config, dtype=DTYPES[dtype], attn_implementation="sdpa")
 
 
+def load_unfilled(path: Path, *, dtype: str) -> tuple[LanguageModel, Stored]:
+    """What `load_model` gives, but with parameters and stored buffers without memory; and where their values lie.
+
+    Buffers that are not stored, such as rotary tables, are there, on the CPU. It has not learned to pack. Raises
+    `AskedWrongly` as `load_model` does, and for an architecture whose files don't hold what its module holds.
+    """
+    with _readable(path, "tokenizer"):
+        tokenizer = _tokenizer(path)
+    module = load_skeleton(path, dtype=dtype).eval()
+    with _readable(path, "model"):
+        _make_buffers(module)
+        stored = Stored(path)
+    _check_stored(path, module, stored)
+    with _readable(path, "tokenizer"):
+        vocabulary = _vocabulary(tokenizer, module, path)
+    stop_ids = read_stop_ids(path, tokenizer)
+    module.generation_config = GenerationConfig()  # see `load_model`
+    model = LanguageModel(module=module, tokenizer=tokenizer, path=path, vocabulary=vocabulary, stop_ids=stop_ids)
+    return model, stored
+
+
+def own_tensors(module: Any) -> dict[str, list[str]]:
+    """What a directory stores of the module: each tensor's first name, with all that it goes by."""
+    names: dict[int, list[str]] = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        names.setdefault(id(tensor), []).append(name)
+    return {some[0]: some for some in names.values()}
+
+
 def load_as_stored(path: Path) -> tuple[Any, dict[str, tuple[str, ...]]]:
     """A directory's transformers model in the dtype that it is stored in, and the tensors that did not fit, by kind.
 
@@ -199,6 +231,37 @@ def _readable(path: Path, what: str) -> Iterator[None]:
     except Exception as error:
         first = str(error).strip().partition("\n")[0]
         raise AskedWrongly(f"{path}: its {what} can't be read ({type(error).__name__}: {first:.200})") from error
+
+
+def _make_buffers(module: Any) -> None:
+    """Buffers that are not stored are made as transformers makes them when it has loaded the rest."""
+    for tensor in module.state_dict(keep_vars=True).values():
+        tensor._is_hf_initialized = True  # nothing is drawn for it
+    for name, buffer in module.named_non_persistent_buffers():
+        owner, _, last = name.rpartition(".")
+        setattr(module.get_submodule(owner), last, torch.empty_like(buffer, device="cpu"))
+    module.initialize_weights()
+
+
+def _check_stored(path: Path, module: Any, stored: Stored) -> None:
+    """Nothing, when each tensor of the module is stored as it is; else `AskedWrongly`."""
+    if wider := getattr(module, "_keep_in_fp32_modules_strict", None):
+        raise AskedWrongly(
+            f"{path}: {type(module).__name__} keeps {min(wider)} in float32, which is not done by rows; set "
+            'machine.shard = "optimizer"'
+        )
+    held, tied = module.state_dict(keep_vars=True), own_tensors(module)
+    places = {name: stored.place(names) for name, names in tied.items()}
+    missing = [name for name, place in places.items() if place is None]
+    other = [name for name, place in places.items() if place and stored.shapes[place] != held[name].shape]
+    _check_filled(path, {"missing_keys": missing, "mismatched_keys": other})
+    for names in tied.values():
+        first, *rest = [one for one in names if one in stored.shapes]
+        if not all(torch.equal(stored.tensor(first), stored.tensor(one)) for one in rest):
+            raise AskedWrongly(
+                f"{path}: its config.json says that {' and '.join(names)} are one tensor, and its weights have "
+                "different ones; set tie_word_embeddings to false there"
+            )
 
 
 def _check_filled(path: Path, found: Any) -> None:

@@ -18,7 +18,7 @@ def check_weights(folder: Path) -> None:
     if not files:
         raise AskedWrongly(f"{folder} has no *.safetensors; other weight formats can run code and are not read")
     index = folder / "model.safetensors.index.json"
-    named = _named_by(index) if index.is_file() else set()
+    named = index_names(index) if index.is_file() else set()
     if missing := named - {file.name for file in files}:
         raise AskedWrongly(f"{folder} lacks {', '.join(sorted(missing))}, which its index names; fetch it again")
     for file in files:
@@ -49,16 +49,17 @@ def tensors(file: Path) -> dict[str, dict[str, Any]]:
     return dict(header)
 
 
-def _end(entry: dict[str, Any]) -> int:
-    _, end = entry["data_offsets"]
-    if not isinstance(end, int) or not all(isinstance(size, int) for size in entry["shape"]):
-        raise TypeError("offsets and sizes are whole numbers")
-    return end
-
-
-def _named_by(index: Path) -> set[str]:
+def index_names(index: Path) -> set[str]:
+    """The files that an index names; `AskedWrongly` when it is none."""
     value = read_json(index)
     names = value.get("weight_map") if isinstance(value, dict) else None
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
         raise AskedWrongly(f"{index} has no weight_map from tensors to files; fetch it again")
     return set(names.values())
+
+
+def _end(entry: dict[str, Any]) -> int:
+    _, end = entry["data_offsets"]
+    if not isinstance(end, int) or not all(isinstance(size, int) for size in entry["shape"]):
+        raise TypeError("offsets and sizes are whole numbers")
+    return end

@@ -13,7 +13,7 @@ from opd.models.vllm.installed import vllm_version
 from opd.models.vllm.team import unshared
 from opd.records.errors import AskedWrongly
 from opd.train.data import check_data
-from opd.train.memory import GIB, Found, look, state_bytes, teachers_weights, trained_parameters
+from opd.train.memory import GIB, Found, further_sharing, least_bytes, look, teachers_weights
 from opd.train.recipe import Recipe
 from opd.train.reward import unusable_grader
 from opd.train.sink import lacking
@@ -27,18 +27,18 @@ def lacks(recipe: Recipe, *, ranks: int = 1) -> list[str]:
     """
     student, teachers = look(recipe.student), look_at_teachers(recipe)
     others = _beside_models(recipe, ranks)
-    if not others and _least_memory(recipe, student, teachers) is None:
+    if not others and _least_memory(recipe, student, teachers, ranks) is None:
         student = student if student.here else look(recipe.student, fetch=True)
         fetched = look_at_teachers(recipe, fetch=True)
         teachers = {name: one if one.here else fetched[name] for name, one in teachers.items()}
-    return [*_of_models(recipe, student, teachers), *others]
+    return [*_of_models(recipe, student, teachers, ranks), *others]
 
 
 def missing_here(
     recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Found], *, ranks: int = 1
 ) -> list[str]:
     """The same with these models as they were found; nothing is fetched."""
-    return [*_of_models(recipe, student, teachers), *_beside_models(recipe, ranks)]
+    return [*_of_models(recipe, student, teachers, ranks), *_beside_models(recipe, ranks)]
 
 
 def look_at_teachers(recipe: Recipe, *, fetch: bool = False) -> dict[TeacherName, Found]:
@@ -46,10 +46,10 @@ def look_at_teachers(recipe: Recipe, *, fetch: bool = False) -> dict[TeacherName
     return {name: look(one, fetch=fetch, weights=one.reads_weights) for name, one in recipe.all_teachers.items()}
 
 
-def _of_models(recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Found]) -> list[str]:
+def _of_models(recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Found], ranks: int) -> list[str]:
     found = {"student": student, **{role(name): one for name, one in teachers.items()}}
     faults = [f"{who}: {one.fault}" for who, one in found.items() if one.fault]
-    return faults + [fault for fault in [_least_memory(recipe, student, teachers)] if fault]
+    return faults + [fault for fault in [_least_memory(recipe, student, teachers, ranks)] if fault]
 
 
 def _beside_models(recipe: Recipe, ranks: int) -> list[str]:
@@ -70,14 +70,14 @@ def _beside_models(recipe: Recipe, ranks: int) -> list[str]:
     return [fault for fault in faults if fault]
 
 
-def _least_memory(recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Found]) -> str | None:
-    """The floor that no setting of the machine lowers, which a run refuses to start below."""
+def _least_memory(recipe: Recipe, student: Found, teachers: Mapping[TeacherName, Found], ranks: int) -> str | None:
+    """The floor of each rank, which a run refuses to start below: what it has of models and optimizer."""
     device = device_meant(recipe.machine.device)
     needed = None
     # a served one is on another machine, or at least in another process
     here = [one for name, one in teachers.items() if recipe.all_teachers[name].scorer != "served"]
     if student.parameters is not None and all(one.parameters is not None for one in here):
-        needed = state_bytes(recipe.student, student.parameters, trained=trained_parameters(recipe, student))
+        needed = least_bytes(recipe, student, ranks=ranks)
         needed += sum(part.bytes for part in teachers_weights(recipe, teachers, device=device))
     amount = "" if needed is None else f" with at least {needed / GIB:.0f} GiB"
     if device == "cuda" and not torch.cuda.is_available():
@@ -85,9 +85,11 @@ def _least_memory(recipe: Recipe, student: Found, teachers: Mapping[TeacherName,
         return f"device: the recipe asks for {what}"
     has = memory_bytes(device)
     if needed is not None and needed > has:
-        return (
-            f"memory: weights, optimizer state and gradients take {needed / GIB:.1f} GiB, "
-            f"{device} has {has / GIB:.1f} GiB"
+        taken = (
+            f"weights, optimizer state and gradients take {needed / GIB:.1f} GiB{' of a rank' if ranks > 1 else ''}"
+        )
+        return "; ".join(
+            [f"memory: {taken}, {device} has {has / GIB:.1f} GiB", *further_sharing(recipe, ranks=ranks)]
         )
     return None
 

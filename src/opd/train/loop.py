@@ -28,7 +28,7 @@ from opd.train.ranks.shares import shares
 from opd.train.ranks.stragglers import RankReport, drafted_of, own_seconds, spreads
 from opd.train.recipe import Recipe
 from opd.train.resume import Start
-from opd.train.shares import save_shares, whole
+from opd.train.shares import first, save_shares
 from opd.train.state import States
 from opd.train.tally import Taught, UpdateStats
 
@@ -57,8 +57,7 @@ def train(
     seeds = rollout_seeds(recipe.seed, count=asked.per_prompt)
     step = start.step if start else 0
     seen = parts.order.seen(step, prompts_per_step=asked.prompts_per_step)
-    with whole(parts.shares):
-        cause = ranks.first(lambda: keeper.archive.ended(step, last_step=last_step))
+    cause = first(lambda: keeper.archive.ended(step, last_step=last_step), parts.shares, ranks)
     while cause is None:
         step += 1
         phases = progress.begin(step, device=parts.device)
@@ -85,8 +84,7 @@ def train(
             facts, write = collected(scored, places, recipe, parts)
         line = partial(step_metrics, step, stats, facts, parts=parts, rows_seen=len(seen), reports=reports)
         keep = partial(keeper.keep, write, ends=ends, phases=phases, line=line)
-        with whole(parts.shares) if recipe.save.checkpoint_due(step, ends=ends) else nullcontext():
-            ranks.first(keep)
+        first(keep, parts.shares, ranks)
     return ranks.first(lambda: keeper.archive.summary(step, cause, rows_seen=len(seen)))
 
 

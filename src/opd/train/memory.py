@@ -4,7 +4,7 @@
     sample    KV cache (always, where the engine keeps it: on a GPU), one row of logits a sequence; vLLM's own
     score     the teacher's forward pass over a micro-batch, a chunk of its head
     update    gradients, what the backward pass needs of a micro-batch, a chunk of the heads
-    save      layers that are otherwise shared out among ranks
+    save      layers that are otherwise shared out among ranks: whole, or a tensor at a time
 
 The phases follow each other and free what they held, so the peak is what is always there and the largest of them,
 with 3 % for fragmentation (15 % on a CPU). Every sequence counts as if it reached the limit. What a layer keeps for
@@ -42,7 +42,11 @@ HEAD_MATRICES = {True: 10, False: 3}  # [chunk, vocabulary] at once, 4 bytes or 
 LOGIT_BYTES = 24  # of sampling: log-probability and probability in float32, and its running sum twice in float64
 WIDTHS = {"float32": 4, "bfloat16": 2, "float64": 8}  # bytes of a number
 
+TENSORS_ON_THEIR_WAY = 4  # own rows, the rows of all, the tensor, and the one before it; counted in test_loading.py
+
 Phase = Literal["always", "sample", "score", "update", "save"]
+SENDING: tuple[Phase, ...] = ("sample", "save")
+BETWEEN: tuple[Phase, ...] = ("sample", "score", "save")
 
 
 class Part(Settings):
@@ -207,6 +211,25 @@ def state_bytes(settings: ModelSettings, parameters: int, *, trained: int) -> in
     return sum(part.bytes for part in _trained(settings.dtype, parameters, trained))
 
 
+def least_bytes(recipe: Recipe, student: Found, *, ranks: int = 1) -> int:
+    """Bytes of the same that each of so many ranks can't do without, at the worst moment."""
+    parts = _students(recipe, student, ranks=ranks)
+    return max(sum(part.bytes for part in parts if part.phase in ("always", phase)) for phase in ("update", "sample"))
+
+
+def further_sharing(recipe: Recipe, *, ranks: int) -> list[str]:
+    """What to set, or to do, where a rank can't hold its part of the student; for one process nothing."""
+    how, splits = recipe.machine.shard, recipe.lora is None and not recipe.machine.exact
+    if ranks == 1 or (how == "optimizer" and not splits):
+        return []
+    if how != "full":
+        return [f'share more of it: machine.shard = "{"optimizer" if how == "none" else "full"}"']
+    if recipe.machine.engine == "vllm":
+        return ["start more ranks"]
+    own = "opd's own engine reads the layers whole on each rank"
+    return [f'{own}: with machine.engine = "vllm" and machine.tensor_parallel = N they are whole nowhere']
+
+
 def trained_parameters(recipe: Recipe, student: Found) -> int:
     """How many numbers the optimizer moves: all of the student's, or those of its adapters.
 
@@ -292,12 +315,20 @@ def _students(recipe: Recipe, student: Found, *, ranks: int) -> list[Part]:
         Part(name="gradients", bytes=state * (trained - layers) + -(-state * layers // ranks), phase="update"),
     ]
     if layers and student.shape:
-        # for an engine that reads them, until the next update; vLLM is sent its own
-        while_whole: tuple[Phase, ...] = ("save",) if recipe.machine.engine == "vllm" else ("sample", "score", "save")
-        parts += [Part(name="student's layers, whole", bytes=width * layers, phase=phase) for phase in while_whole]
+        parts += _whole_between(recipe, student.shape, width=width, layers=layers)
         at_hand = (5 * width + 2 * state) * layers // student.shape.layers
         parts.append(Part(name="layers at hand, whole", bytes=at_hand, phase="update"))
     return parts
+
+
+def _whole_between(recipe: Recipe, shape: Shape, *, width: int, layers: int) -> list[Part]:
+    """Of the layers that ranks share, what each has whole between two updates."""
+    if recipe.machine.engine == "vllm":  # is sent a tensor at a time, as the disk is
+        on_its_way = TENSORS_ON_THEIR_WAY * width * shape.hidden * max(shape.inner, shape.heads * shape.head_size)
+        name, size, phases = "a tensor on its way", on_its_way, SENDING
+    else:  # an engine reads them where they are
+        name, size, phases = "student's layers, whole", width * layers, BETWEEN
+    return [Part(name=name, bytes=size, phase=phase) for phase in phases]
 
 
 def layers_parameters(shape: Shape) -> int:

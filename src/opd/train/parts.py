@@ -14,7 +14,7 @@ from opd.models.load import LanguageModel, find_model
 from opd.models.machine import choose_device
 from opd.models.samplers import OURS, Chosen, choose_sampler
 from opd.models.vllm.team import Team, unshared
-from opd.records.errors import AskedWrongly
+from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import sha256
 from opd.records.metrics import LeftOut
 from opd.records.places import locate
@@ -22,13 +22,13 @@ from opd.records.rollouts import Prompt
 from opd.train.clock import Budget
 from opd.train.corpus.duplicates import Repetition
 from opd.train.data import check_repeats, read_prompts
-from opd.train.model import load
+from opd.train.memory import further_sharing
 from opd.train.order import PromptOrder
 from opd.train.origins import Origins, check_same, origins_of
 from opd.train.pairing import speaker_of
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sharded import ShardedMasters
-from opd.train.ranks.sharing import shared
+from opd.train.ranks.sharing import loaded, shared
 from opd.train.recipe import Recipe
 from opd.train.reward import Reward
 from opd.train.scoring import Scoring, longest_prompt, scorer_of
@@ -51,7 +51,6 @@ class Parts:
     prompts: list[Prompt]
     order: PromptOrder
     sampler: Sampler
-    sampled: LanguageModel  # what the sampler reads: the student, or its layers' shares where it is sent them
     sampled_by: str  # which sampler it is; with the reason where it is not the engine
     scorer: Scorer
     reward: Reward | None
@@ -82,7 +81,7 @@ def build(
     torch.set_num_threads(recipe.machine.threads)
     device = choose_device(recipe.machine.device)
     asked = recipe.all_teachers
-    student, teachers, origins = _models(recipe, device, began_with)
+    student, teachers, origins = _models(recipe, device, began_with, ranks)
     if recipe.lora is not None:
         attach(student.module, recipe.lora, seed=recipe.seed)
     student, learner, shares = shared(
@@ -90,7 +89,6 @@ def build(
         recipe.machine.shard,
         ranks,
         shape=lambda one: _shape_layers(recipe, one, teachers),
-        apart=recipe.machine.engine == "vllm",
     )
     rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None, teachers=asked)
     repetition = check_repeats(recipe.data, rows.prompts)
@@ -104,14 +102,12 @@ def build(
     check_fits(student, prompts, limit_tokens=recipe.rollouts.limit_tokens, shorten="data.prompt")
     for name, teacher in teachers.items():
         check_room(name, asked[name], teacher, prompts, recipe.rollouts.limit_tokens)
-    sampled = learner if recipe.machine.engine == "vllm" else student  # sent tensor by tensor, from shares as well
-    chosen = sampler_of(recipe, sampled, prompts, ranks=ranks)
+    chosen = sampler_of(recipe, student, prompts, ranks=ranks)
     return Parts(
         student=student,
         prompts=prompts,
         order=PromptOrder(rows=len(prompts), seed=recipe.order_seed),
         sampler=chosen.sampler,
-        sampled=sampled,
         sampled_by=chosen.said,
         scorer=scorer_of(asked, teachers, prompts, _scoring(recipe, device), ranks),
         reward=None if recipe.reward is None else Reward(recipe.reward, student),
@@ -129,7 +125,7 @@ def build(
 
 
 def _models(
-    recipe: Recipe, device: str, began_with: Origins | None
+    recipe: Recipe, device: str, began_with: Origins | None, ranks: Ranks
 ) -> tuple[LanguageModel, dict[TeacherName, LanguageModel], Origins]:
     """Student and teachers, which fit each other, and the digests of their files."""
     asked = recipe.all_teachers
@@ -141,7 +137,12 @@ def _models(
     if began_with is not None:
         named = {"student": recipe.student.model, **{role(name): one.model for name, one in asked.items()}}
         check_same(began_with, origins, places=named)
-    student = load(recipe.student, student_at, device)
+    how, sent = recipe.machine.shard, recipe.machine.engine == "vllm"
+    try:
+        student = loaded(recipe.student, student_at, device=device, how=how, sent=sent, ranks=ranks)
+    except torch.OutOfMemoryError as error:
+        more = further_sharing(recipe, ranks=ranks.count)
+        raise AnswerIsNo("; ".join([f"out of device memory as the student was loaded ({error})", *more])) from error
     teachers = {name: load_teacher(one, teachers_at[name], device=device) for name, one in asked.items()}
     for name, teacher in teachers.items():
         check_pair(name, speaker_of(student), speaker_of(teacher))

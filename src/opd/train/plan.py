@@ -21,6 +21,7 @@ from opd.train.memory import (
     Found,
     Load,
     Part,
+    further_sharing,
     layers_parameters,
     loads_of,
     memory_parts,
@@ -126,7 +127,7 @@ def make_plan(
     memory = _memory_space(own, survey, loads, device, reduction, ranks=ranks)
     disk = _disk_space(recipe, survey, place, steps=steps or recipe.budget.steps)
     missing = missing_here(recipe, survey.student, survey.teachers, ranks=ranks)
-    missing += [*survey.faults, *_short(memory, disk, device, ranks)]
+    missing += [*survey.faults, *_short(recipe, memory, disk, device, ranks)]
     missing += too_many(ranks, prompts_per_step=recipe.rollouts.prompts_per_step)
     said = _said(recipe, survey, evaluations or {})
     rehearsal = forecast = None
@@ -283,7 +284,7 @@ def _disk_space(recipe: Recipe, survey: Survey, place: Path, *, steps: int) -> S
     )
 
 
-def _short(memory: Space, disk: Space, device: str, ranks: int) -> list[str]:
+def _short(recipe: Recipe, memory: Space, disk: Space, device: str, ranks: int) -> list[str]:
     faults = []
     if not memory.fits and memory.has_bytes is not None:
         who, fewer = ("the run", "") if ranks == 1 else ("a rank", "start fewer ranks, or ")
@@ -292,6 +293,7 @@ def _short(memory: Space, disk: Space, device: str, ranks: int) -> list[str]:
             f"memory: {who} takes about {memory.needed_bytes / GIB:.1f} GiB, {device} has "
             f"{memory.has_bytes / GIB:.1f} GiB{each}; {fewer if each else ''}lower machine.micro_batch_tokens, "
             "rollouts.largest_batch or rollouts.limit_tokens"
+            + "".join(f"; or {what}" for what in further_sharing(recipe, ranks=ranks) if device == "cuda")
         )
     if not disk.fits and disk.has_bytes is not None:
         faults.append(

@@ -1,13 +1,14 @@
 """What was written, read back: the weights of an exported directory against those of the model in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
 
 from opd.models.adapters import plain_weights
-from opd.models.load import LanguageModel
+from opd.models.load import LanguageModel, own_tensors
+from opd.models.stored import Stored
 from opd.records.errors import AnswerIsNo
 
 
@@ -19,6 +20,9 @@ def check_readback(model: LanguageModel, folder: Path) -> None:
 
     Raises `AnswerIsNo` that names the tensor.
     """
+    if model.gathered is not None:
+        _check_gathered(model, folder, model.gathered)
+        return
     expected = plain_weights(model.module)
     found: set[str] = set()
     for path in sorted(folder.glob("*.safetensors")):
@@ -31,6 +35,14 @@ def check_readback(model: LanguageModel, folder: Path) -> None:
                 _compare(name, file.get_tensor(name), expected[name], folder)
             found.update(names)
     _check_all_there(expected, found, folder)
+
+
+def _check_gathered(model: LanguageModel, folder: Path, gathered: Callable[[str], torch.Tensor]) -> None:
+    found = Stored(folder)
+    for name in own_tensors(model.module):
+        if name not in found.shapes:
+            raise AnswerIsNo(f"{folder.name} lacks {name}, which the model has")
+        _compare(name, found.tensor(name), gathered(name), folder)
 
 
 def _check_all_there(expected: Mapping[str, torch.Tensor], found: set[str], folder: Path) -> None:

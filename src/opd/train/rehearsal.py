@@ -36,8 +36,7 @@ from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sameness import check_same_inputs
 from opd.train.recipe import Recipe
 from opd.train.relief import relief
-from opd.train.shares import save_shares
-from opd.train.shares import whole as whole_for
+from opd.train.shares import first, save_shares
 from opd.train.state import States
 
 LEAST_STEPS = 2
@@ -148,7 +147,7 @@ def _most(found: Sequence[Rehearsal]) -> Rehearsal:
 
 
 def _measured(recipe: Recipe, parts: Parts, folder: Path, progress: Progress, *, start_seconds: float) -> Rehearsal:
-    endless = replace(parts.sampled, stop_ids=frozenset())
+    endless = replace(parts.student, stop_ids=frozenset())
     sampler = sampler_of(recipe, endless, parts.prompts, ranks=parts.ranks).sampler
     ends: dict[str, float | None] = {}
     alone = [name for name in parts.teachers if name is not None] if len(parts.teachers) > 1 else [None]
@@ -207,8 +206,8 @@ def _save(
     if due and parts.shares is not None:
         save_shares(States(folder), step, parts.updater.state(), parts.shares)
     _, write = collected(scored, places, recipe, parts)
-    with whole_for(parts.shares):
-        parts.ranks.first(lambda: Checkpoints(folder).save(parts.student, step=step, recipe_digest=recipe.digest))
+    checkpoints = Checkpoints(folder)
+    first(lambda: checkpoints.save(parts.student, step=step, recipe_digest=recipe.digest), parts.shares, parts.ranks)
     if recipe.save.rollouts and parts.ranks.writes:
         write(table_path(folder, step))
     if due and parts.shares is None and parts.ranks.writes:

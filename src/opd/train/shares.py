@@ -4,9 +4,9 @@ So all ranks must see the run's folder. A state goes on on any number of ranks, 
 """
 
 import shutil
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -18,6 +18,8 @@ from opd.train.ranks.sharded import ShardedMasters
 from opd.train.ranks.shelf import kinds_in, read_rows, write_rows
 from opd.train.retries import retried
 from opd.train.state import States, check_same
+
+T = TypeVar("T")
 
 
 def check_seen(out: Path, ranks: Ranks) -> None:
@@ -34,9 +36,9 @@ def check_seen(out: Path, ranks: Ranks) -> None:
         )
 
 
-def whole(shares: ShardedMasters | None) -> AbstractContextManager[None]:
-    """Inside, the student's weights are whole on every rank, for a checkpoint."""
-    return nullcontext() if shares is None else shares.whole()
+def first(call: Callable[[], T], shares: ShardedMasters | None, ranks: Ranks) -> T:
+    """What the call gives at rank 0, which alone makes it, and may write a checkpoint of a student that is shared."""
+    return ranks.first(call) if shares is None else shares.first(call)
 
 
 def save_shares(states: States, step: int, tensors: Mapping[str, torch.Tensor], shares: ShardedMasters) -> None:

@@ -1,15 +1,28 @@
 """What a plan says of several ranks: each one's memory, and what they send each other."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opd.models.load import load_model
 from opd.records.files import read_json
-from opd.train.memory import layers_parameters, read_shape
+from opd.train.lacks import look_at_teachers, missing_here
+from opd.train.memory import Shape, layers_parameters, least_bytes, look, read_shape, teachers_weights
 from opd.train.plan import make_plan
 from opd.train.ranks.cost import Sizes, reduction_of
 from opd.train.ranks.sharing import Sharing
+
+SEVEN = Shape(
+    layers=28,
+    hidden=3_584,
+    inner=18_944,
+    heads=28,
+    kv_heads=4,
+    head_size=128,
+    rows=152_064,
+    context_tokens=32_768,
+)
 
 
 def gradients(size: int) -> Sizes:
@@ -93,6 +106,47 @@ def test_the_memory_of_a_share_is_that_of_the_tensors_that_a_rank_has(make_recip
     whole_when = [part.phase for part in made["full"].memory.parts if part.name == "student's layers, whole"]
     assert whole_when == ["sample", "score", "save"]
     assert [made[how].reduction.shard for how in made if made[how].reduction] == list(made)
+
+
+def test_who_is_sent_the_weights_needs_no_layer_whole(make_recipe, tmp_path: Path) -> None:
+    """Four tensors of the largest kind are on their way at most, as `test_loading.py` counts."""
+    recipe = make_recipe("student.dtype=bfloat16", "rollouts.prompts_per_step=4", "machine.shard=full")
+    sent = make_plan(recipe.changed(["machine.engine=vllm"]), out=tmp_path / "run", ranks=4).memory.parts
+    student = load_model(Path(recipe.student.model), dtype="bfloat16", device="cpu")
+    largest = max(one.nbytes for name, one in student.module.named_parameters() if ".layers." in name)
+    assert not [part for part in sent if part.name == "student's layers, whole"]
+    on_its_way = [part for part in sent if part.name == "a tensor on its way"]
+    assert [(part.phase, part.bytes) for part in on_its_way] == [("sample", 4 * largest), ("save", 4 * largest)]
+
+
+@pytest.mark.parametrize(
+    ("sets", "fits", "advice"),
+    [
+        ((), False, 'share more of it: machine.shard = "optimizer"'),
+        (("machine.shard=optimizer",), False, 'share more of it: machine.shard = "full"'),
+        (
+            ("machine.shard=full",),
+            False,
+            'with machine.engine = "vllm" and machine.tensor_parallel = N they are whole',
+        ),
+        (("machine.shard=full", "machine.engine=vllm"), True, ""),
+    ],
+)
+def test_a_student_that_fits_by_shares_alone_is_refused_on_the_rungs_below(
+    make_recipe, monkeypatch: pytest.MonkeyPatch, sets: tuple[str, ...], fits: bool, advice: str
+) -> None:
+    """Before anything is loaded, with what to set. Of the sizes of Qwen2.5 7B, with memory for the last alone."""
+    recipe = make_recipe("student.dtype=bfloat16", "rollouts.prompts_per_step=16", *sets)
+    teachers = look_at_teachers(recipe)
+    student = replace(look(recipe.student), parameters=7_615_616_512, shape=SEVEN)
+    last = recipe.changed(["machine.shard=full", "machine.engine=vllm"])
+    room = least_bytes(last, student, ranks=16)
+    room += sum(part.bytes for part in teachers_weights(recipe, teachers, device="cpu"))
+    monkeypatch.setattr("opd.train.lacks.memory_bytes", lambda _: room)
+    faults = [fault for fault in missing_here(recipe, student, teachers, ranks=16) if fault.startswith("memory: ")]
+    assert (faults == []) == fits
+    assert all(fault.startswith("memory: weights, optimizer state and gradients take ") for fault in faults)
+    assert all(advice in fault for fault in faults)
 
 
 def test_ranks_that_share_rehearse_together_and_links_may_be_measured(make_recipe, tmp_path: Path) -> None:

@@ -15,19 +15,20 @@ from safetensors.torch import load_file, save_file
 from tests.train.ranks.processes import together
 from tests.train.ranks.runs import check_same, go, lines, weights
 
-from opd.models.load import LanguageModel, load_model
+from opd.models.load import LanguageModel, load_model, own_tensors
 from opd.records.errors import AskedWrongly
 from opd.records.files import is_complete, tree
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.records.settings import validated
+from opd.train.model import Dtype, ModelSettings
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
 from opd.train.ranks.joining import joined
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sharded import own_rows
-from opd.train.ranks.sharing import Sharing, shared
+from opd.train.ranks.sharing import Sharing, loaded, shared
 from opd.train.recipe import Recipe
 from opd.train.run import prepare, run
-from opd.train.shares import check_seen, whole
+from opd.train.shares import check_seen, first
 from opd.train.update import OptimizerSettings, Updater
 
 pytestmark = pytest.mark.patient
@@ -39,6 +40,7 @@ KINDS = {
     "divergence": ("objective={name='jsd'}",),
 }
 WAYS: tuple[tuple[Sharing, bool], ...] = (("none", False), ("optimizer", False), ("full", False), ("full", True))
+DTYPES: tuple[Dtype, ...] = ("float64", "bfloat16")
 ASKED = [("plain", "optimizer", 2), ("minibatches", "full", 2), ("divergence", "full", 2)]
 ASKED += [("plain", "full", 4), ("minibatches", "optimizer", 4)]
 
@@ -141,40 +143,41 @@ def rolled(lengths: list[int]) -> list[ScoredRollout]:
 
 
 def one_update(
-    model: Path, dtype: str, how: Sharing, ranks: Ranks, *, apart: bool = False
+    model: Path, dtype: Dtype, how: Sharing, ranks: Ranks, *, sent: bool = False
 ) -> tuple[float, dict[str, torch.Tensor]]:
-    """The gradient's norm, and the weights after it; a third of the layers' matrices is frozen."""
-    student = load_model(model, dtype=dtype, device="cpu")
+    """The gradient's norm, and at rank 0 the weights after it; a third of the layers' matrices is frozen."""
+    settings = ModelSettings(model=str(model), dtype=dtype)
+    student = loaded(settings, model, device="cpu", how=how, sent=sent, ranks=ranks)
     for name, parameter in student.module.named_parameters():
         parameter.requires_grad_("up_proj" not in name)
-    student, learner, shares = shared(student, how, ranks, shape=lambda one: one, apart=apart)
-    before = without_memory(student)
-    assert bool(before) == (apart and ranks.count > 1)
-    settings = OptimizerSettings(lr=1e-3)
-    updater = Updater(learner, K1PolicyGradient(), settings, largest_tokens=24, ranks=ranks, masters=shares)
+    student, learner, shares = shared(student, how, ranks, shape=lambda one: one)
+    assert (student.gathered is not None) == sent
+    updater = Updater(
+        learner, K1PolicyGradient(), OptimizerSettings(lr=1e-3), largest_tokens=24, ranks=ranks, masters=shares
+    )
     scored = rolled([9, 3, 14, 6, 2])
     places = [place for place in range(5) if place % ranks.count == ranks.rank]
     stats = updater.update([scored[place] for place in places], step=1, places=places)
     updater.check_alike()
-    with whole(shares):
-        weights = {name: one.clone() for name, one in student.module.state_dict().items()}
-    assert without_memory(student) == before
-    assert all(apart and ".layers." in name for name in before)
-    return stats.gradient_norm, weights
+    return stats.gradient_norm, first(lambda: weights_of(student), shares, ranks)
 
 
-def without_memory(student: LanguageModel) -> set[str]:
-    """The parameters that take none."""
-    return {name for name, one in student.module.named_parameters() if not one.untyped_storage().nbytes()}
+def weights_of(student: LanguageModel) -> dict[str, torch.Tensor]:
+    """By name, a tied one once, whole or gathered."""
+    held = student.module.state_dict()
+    return {
+        name: held[name].clone() if student.gathered is None else student.gathered(name)
+        for name in own_tensors(student.module)
+    }
 
 
 def updates(models: list[Path], out: Path) -> list[float]:
-    """The norms; rank 1 leaves the weights as files, numbered in their order."""
+    """The norms; rank 0 leaves the weights as files, numbered in their order."""
     norms = []
     with joined(device="cpu") as ranks:
-        for model, dtype, (how, apart) in product(models, ("float64", "bfloat16"), WAYS):
-            norm, tensors = one_update(model, dtype, how, ranks, apart=apart)
-            if ranks.rank == 1:
+        for model, dtype, (how, sent) in product(models, DTYPES, WAYS):
+            norm, tensors = one_update(model, dtype, how, ranks, sent=sent)
+            if ranks.writes:
                 save_file(tensors, out / f"{len(norms)}.safetensors")
             norms.append(norm)
     return norms
@@ -188,7 +191,7 @@ def test_frozen_and_tied_weights_and_heads_of_their_own_move_as_in_one_process(
     norms = together(3, updates, models, tmp_path)[1]
     found = ((norm, load_file(tmp_path / f"{number}.safetensors")) for number, norm in enumerate(norms))
     for model in models:
-        for dtype, near in (("float64", 1e-11), ("bfloat16", 2e-2)):
+        for dtype, near in zip(DTYPES, (1e-11, 2e-2), strict=True):
             norm, expected = one_update(model, dtype, "none", ALONE)
             in_common, *ways = [next(found) for _ in WAYS]
             for way in (in_common, *ways):

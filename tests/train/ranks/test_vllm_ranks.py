@@ -22,6 +22,7 @@ pytestmark = pytest.mark.patient
 RANKS = 4
 BOTH = ("machine.engine=vllm", "machine.scorer=vllm", "rollouts.prompts_per_step=5", "budget.steps=2")
 RUNS = {"none": (), "full": ("machine.shard=full",)}
+RESUMED = "full, resumed"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,19 +44,21 @@ def by_teams(recipe: Recipe, folder: Path) -> list[RunSummary]:
     recipes = {name: recipe.changed(["machine.tensor_parallel=2", *sets]) for name, sets in RUNS.items()}
     with joined(device="cpu") as ranks:
         rehearse(recipes["full"], place=folder, ranks=ranks)
-        return [go(one, folder / name, ranks=ranks) for name, one in recipes.items()]
+        go(recipes["full"], folder / RESUMED, ranks=ranks, interrupt_at=1)
+        return [go(recipes[name.partition(",")[0]], folder / name, ranks=ranks) for name in (*RUNS, RESUMED)]
 
 
 def test_ranks_of_two_vllms_make_the_run_of_one_process(make_recipe, tmp_path: Path) -> None:
     """Tokens, metrics and weights; where each rank has rows of the layers alone, vLLM is sent what they make up.
 
-    A rehearsal goes before them, and leaves nothing.
+    A rehearsal goes before them, and leaves nothing; the last is stopped after a step, and goes on.
     """
     recipe = make_recipe(*BOTH)
     go(recipe, tmp_path / "alone")
     summaries = together(RANKS, by_teams, recipe, tmp_path)
-    assert [[one.steps for one in some] for some in summaries] == [[2, 2]] * RANKS
-    for name in RUNS:
+    assert [[one.steps for one in some] for some in summaries] == [[2, 2, 2]] * RANKS
+    assert [[one.resumed_from for one in some] for some in summaries] == [[(), (), (1,)]] * RANKS
+    for name in (*RUNS, RESUMED):
         check_same(tmp_path / name, tmp_path / "alone")
         check_seconds(tmp_path / name)
 

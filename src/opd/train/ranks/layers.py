@@ -29,31 +29,42 @@ def with_sharded_layers(student: LanguageModel, ranks: Ranks) -> LanguageModel:
     Raises `AskedWrongly` for one without layers in a row.
     """
     module = student.module
+    layers = layers_of(module)
+    for parameter in layers.parameters():
+        parameter.data = parameter.detach().clone()
+    mesh = mesh_of(student.device, ranks)
+    copies = (copy.deepcopy(layer, {id(module.config): module.config}) for layer in layers)
+    twin = _beside(
+        module, layers, torch.nn.ModuleList([taken(one, computes=module.dtype, mesh=mesh) for one in copies])
+    )
+    joined_layers(twin.get_decoder(), mesh)
+    return replace(student, module=twin)
+
+
+def layers_of(module: Any) -> Any:
+    """The layers that stand in a row in a module; `AskedWrongly` where there are none."""
     layers = getattr(module.get_decoder(), "layers", None)
     if layers is None:
         raise AskedWrongly(
             f'machine.shard = "full": {type(module).__name__} has no layers in a row; take "optimizer"'
         )
-    for parameter in layers.parameters():
-        parameter.data = parameter.detach().clone()
-    mesh = mesh_of(student.device, ranks)
-    taken = torch.nn.ModuleList([_taken(layer, module, mesh) for layer in layers])
-    twin = _beside(module, layers, taken)
-    decoder = twin.get_decoder()
+    return layers
+
+
+def taken(layer: Any, *, computes: torch.dtype, mesh: DeviceMesh) -> Any:
+    """The layer, which is FSDP2's from here on: rows in float32 or wider, whole in the dtype that computes."""
+    wide = torch.promote_types(computes, torch.float32)
+    policy = MixedPrecisionPolicy(param_dtype=computes, reduce_dtype=wide, cast_forward_inputs=False)
+    ours: FSDPModule = fully_shard(layer.to(wide), mesh=mesh, mp_policy=policy)
+    ours.set_gradient_divide_factor(1.0)  # the loss is divided already by the tokens of all ranks
+    ours.set_force_sum_reduction_for_comms(True)
+    return ours
+
+
+def joined_layers(decoder: Any, mesh: DeviceMesh) -> None:
+    """The decoder's layers find each other through it; it keeps nothing itself."""
     shared = {parameter for parameter in decoder.parameters() if not isinstance(parameter, DTensor)}
-    fully_shard(decoder, mesh=mesh, ignored_params=shared)  # keeps nothing itself: layers find each other through it
-    return replace(student, module=twin)
-
-
-def _taken(layer: Any, module: Any, mesh: DeviceMesh) -> Any:
-    """FSDP2's copy of a layer."""
-    copied = copy.deepcopy(layer, {id(module.config): module.config})
-    wide = torch.promote_types(module.dtype, torch.float32)
-    policy = MixedPrecisionPolicy(param_dtype=module.dtype, reduce_dtype=wide, cast_forward_inputs=False)
-    taken: FSDPModule = fully_shard(copied.to(wide), mesh=mesh, mp_policy=policy)
-    taken.set_gradient_divide_factor(1.0)  # the loss is divided already by the tokens of all ranks
-    taken.set_force_sum_reduction_for_comms(True)
-    return taken
+    fully_shard(decoder, mesh=mesh, ignored_params=shared)
 
 
 def _beside(module: Any, layers: Any, taken: Any) -> Any:

@@ -5,16 +5,17 @@
     own rows, rounded ──put together──► the parameter, whole again on every rank
 
 Where the layers are FSDP2's (`layers.py`), they add up their gradients and come together themselves while passes are
-made. They are whole for sampling, unless somebody samples who is sent the weights, and for a checkpoint. What stands
-around them, embedding, last norm and head, goes the way above.
+made. Between updates they are whole in the module that samples, where there is one: who is sent the weights to sample
+needs none, and they are whole nowhere (`loading.py`, `gathering.py`). What stands around them, embedding, last norm
+and head, goes the way above.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
@@ -23,14 +24,17 @@ from torch.distributed.tensor import Shard as ByRow
 from torch.nn import functional
 
 from opd.train.masters import gradient_norm
+from opd.train.ranks.gathering import Gathering
 from opd.train.ranks.ranks import BUCKET_BYTES, Ranks, buckets
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Share:
     """A parameter and what this rank has of it."""
 
-    whole: torch.nn.Parameter  # of the module that samples
+    whole: torch.nn.Parameter | DTensor  # of the module that samples; of a layer that is whole nowhere, FSDP2's
     master: torch.Tensor  # the own rows, float32 or wider
     gradient: torch.Tensor | None = None  # of all rows, as wide as the master, while it is added up
     layers: DTensor | None = None  # FSDP2's parameter, where it is one of a layer
@@ -39,11 +43,11 @@ class Share:
 class ShardedMasters:
     """The masters of a module's trained parameters, a share of each; a tied one counts once, a frozen one not at all.
 
-    `layers` is the module whose layers FSDP2 has taken, if any; everything else they have in common. `apart`: the
-    layers of `module` are whole inside `whole` alone, and else take no memory.
+    `layers` is the module whose layers FSDP2 has taken, if any; everything else they have in common. It may be
+    `module` itself, whose tensors are then to be had by a `gathering`.
     """
 
-    def __init__(self, module: Any, *, ranks: Ranks, layers: Any = None, apart: bool = False) -> None:
+    def __init__(self, module: Any, *, ranks: Ranks, layers: Any = None, gathering: Gathering | None = None) -> None:
         self.ranks = ranks
         self._mesh = mesh_of(module.device, ranks)
         taken = {} if layers is None else dict(layers.named_parameters())
@@ -52,10 +56,8 @@ class ShardedMasters:
             for name, whole in module.named_parameters()
             if whole.requires_grad
         }
-        self._apart = apart
+        self._gathering = gathering
         self._given: list[tuple[torch.UntypedStorage, int]] = []  # memory that the layers had, and its bytes
-        if apart:
-            self._give_back()
 
     @property
     def pairs(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -75,7 +77,7 @@ class ShardedMasters:
     @property
     def alike(self) -> list[torch.Tensor]:
         """The module's own weights, as far as they are whole: each rank has put them together by itself."""
-        return [share.whole for share in (self._around if self._apart else self._shares.values())]
+        return [share.whole for share in self._shares.values() if share.whole is not share.layers]
 
     @property
     def kinds(self) -> dict[str, tuple[torch.Size, torch.dtype]]:
@@ -138,16 +140,11 @@ class ShardedMasters:
         self._give_back()
         with self.ranks.met_elsewhere():
             yield
-        if not self._apart:
-            self._take_back()
-
-    @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Inside, all of the module is whole, to be written down."""
         self._take_back()
-        yield
-        if self._apart:
-            self._give_back()
+
+    def first(self, call: Callable[[], T]) -> T:
+        """What the call gives at rank 0, which alone makes it, and may ask for what has to be gathered."""
+        return self.ranks.first(call) if self._gathering is None else self._gathering.first(call)
 
     def placed(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The tensors of a state, those of a share as what they are: rows of a tensor that all ranks have together.
@@ -162,8 +159,8 @@ class ShardedMasters:
         return torch.empty(shape, dtype=dtype)
 
     def _give_back(self) -> None:
-        """The module's layers, where they are FSDP2's, take no memory."""
-        rooms = {one.data_ptr(): one for one in (share.whole.untyped_storage() for share in self._layers)}
+        """The layers that are whole in one module and FSDP2's in another take no memory in the first."""
+        rooms = {one.data_ptr(): one for one in (share.whole.untyped_storage() for share in self._twice)}
         self._given += [(room, room.nbytes()) for room in rooms.values() if room.nbytes()]
         for room in rooms.values():
             room.resize_(0)
@@ -175,11 +172,13 @@ class ShardedMasters:
         for room, size in self._given:
             room.resize_(size)
         self._given = []
-        self._put_together(self._layers)
+        self._put_together(self._twice)
 
     @property
-    def _layers(self) -> list[Share]:
-        return [share for share in self._shares.values() if share.layers is not None]
+    def _twice(self) -> list[Share]:
+        return [
+            share for share in self._shares.values() if share.layers is not None and share.layers is not share.whole
+        ]
 
     @property
     def _around(self) -> list[Share]:
