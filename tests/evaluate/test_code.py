@@ -32,7 +32,7 @@ def digest_now() -> str:
 @pytest.mark.parametrize(
     ("file", "changes"),
     [
-        ("evaluate/statistics.py", True),
+        ("evaluate/statistics/estimates.py", True),
         ("evaluate/benchmarks/aime24.py", True),
         ("models/noise.py", True),
         ("models/engine/kernels/draws.py", True),

@@ -10,9 +10,9 @@ from scipy.special import betaincinv
 
 from opd.evaluate.benchmark import find
 from opd.evaluate.comparison import compare, compare_each, protocol_differences
-from opd.evaluate.printed import Printed
 from opd.evaluate.results import Results
-from opd.evaluate.statistics import Counts, clustered_stderr
+from opd.evaluate.statistics.estimates import Counts, clustered_stderr
+from opd.evaluate.statistics.printed import Printed
 from opd.records.errors import AskedWrongly
 from opd.records.scores import Comparison, Protocol
 

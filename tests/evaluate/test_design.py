@@ -10,7 +10,7 @@ import pytest
 
 from opd.evaluate.design import Design, plan_power
 from opd.evaluate.results import Results
-from opd.evaluate.statistics import Counts
+from opd.evaluate.statistics.estimates import Counts
 from opd.records.errors import AskedWrongly
 from opd.records.power_report import PowerReport
 

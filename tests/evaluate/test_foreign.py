@@ -14,7 +14,7 @@ import pytest
 from opd.evaluate.foreign.choice import Choice
 from opd.evaluate.results import Source, read_results, read_source
 from opd.evaluate.rows import Row
-from opd.evaluate.statistics import Counts
+from opd.evaluate.statistics.estimates import Counts
 from opd.records.errors import AskedWrongly
 
 

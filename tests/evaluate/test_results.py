@@ -9,7 +9,7 @@ import pytest
 
 from opd.evaluate.benchmark import Benchmark, QuestionFile
 from opd.evaluate.results import read_results
-from opd.evaluate.statistics import Counts
+from opd.evaluate.statistics.estimates import Counts
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import digest, write_json
 from opd.records.rollouts import StopReason

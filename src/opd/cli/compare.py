@@ -115,8 +115,8 @@ def _values(
 
 def _selection(candidates: Sequence["Results"]) -> dict[str, Any] | None:
     """How much too high the best of equally good candidates is expected to be; None where seeds show no noise."""
-    from opd.evaluate.several import best_of_k_bias
-    from opd.evaluate.statistics import seeds_stderr
+    from opd.evaluate.statistics.estimates import seeds_stderr
+    from opd.evaluate.statistics.several import best_of_k_bias
 
     errors = [error for error in map(seeds_stderr, (results.counts for results in candidates)) if error is not None]
     if len(candidates) < 2 or len(errors) < len(candidates):

@@ -85,7 +85,7 @@ def evaluate(
 
 
 def _closing(score: "Score", out: Path) -> str:
-    from opd.evaluate.intervals import wilson
+    from opd.evaluate.statistics.intervals import wilson
 
     error = "" if score.stderr is None else f" ± {score.stderr:.4f}"
     if score.correct in {0, score.samples} and (bounds := wilson(score.correct and score.questions, score.questions)):

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from opd.evaluate.code import CODE, shortened
-from opd.evaluate.paired import PairedDifference, paired_difference
-from opd.evaluate.power import detectable_difference
 from opd.evaluate.results import Results
-from opd.evaluate.several import holm
+from opd.evaluate.statistics.paired import PairedDifference, paired_difference
+from opd.evaluate.statistics.power import detectable_difference
+from opd.evaluate.statistics.several import holm
 from opd.records.errors import AskedWrongly
 from opd.records.scores import Comparison, Protocol
 

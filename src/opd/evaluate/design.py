@@ -14,12 +14,18 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from opd.evaluate.paired import paired_difference
-from opd.evaluate.power import PairedDesign, detectable_difference, power_at, questions_needed, samples_needed
-from opd.evaluate.printed import Printed
 from opd.evaluate.results import Results
-from opd.evaluate.sequential import Boundary, boundaries
-from opd.evaluate.statistics import VarianceParts, sampling_variances, variance_parts
+from opd.evaluate.statistics.estimates import VarianceParts, sampling_variances, variance_parts
+from opd.evaluate.statistics.paired import paired_difference
+from opd.evaluate.statistics.power import (
+    PairedDesign,
+    detectable_difference,
+    power_at,
+    questions_needed,
+    samples_needed,
+)
+from opd.evaluate.statistics.printed import Printed
+from opd.evaluate.statistics.sequential import Boundary, boundaries
 from opd.records.errors import AskedWrongly
 from opd.records.power_report import PowerReport, PowerRow
 from opd.records.settings import Settings

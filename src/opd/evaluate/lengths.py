@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal
 
-from opd.evaluate.intervals import wilson_clustered
 from opd.evaluate.means import mean_of
 from opd.evaluate.rows import Row
-from opd.evaluate.statistics import Counts, mean_over_questions
+from opd.evaluate.statistics.estimates import Counts, mean_over_questions
+from opd.evaluate.statistics.intervals import wilson_clustered
 from opd.records.score_report import LengthBin, Lengths
 
 MOST_BINS = 20

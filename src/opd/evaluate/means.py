@@ -1,7 +1,7 @@
 """Counts → the mean that a report shows, with its error and interval."""
 
-from opd.evaluate.intervals import t_interval
-from opd.evaluate.statistics import Counts, clustered_stderr
+from opd.evaluate.statistics.estimates import Counts, clustered_stderr
+from opd.evaluate.statistics.intervals import t_interval
 from opd.records.score_report import Mean
 
 

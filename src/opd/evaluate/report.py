@@ -6,14 +6,14 @@ from fractions import Fraction
 from itertools import groupby
 
 from opd.evaluate.contamination import contamination
-from opd.evaluate.intervals import t_interval, wilson
 from opd.evaluate.lengths import lengths
 from opd.evaluate.means import mean_of
 from opd.evaluate.results import Results, Source, results_of
 from opd.evaluate.rows import Row
-from opd.evaluate.statistics import Counts, pass_at_k_score, summary, tries
+from opd.evaluate.statistics.estimates import Counts, pass_at_k_score, summary, tries
+from opd.evaluate.statistics.intervals import t_interval, wilson
+from opd.evaluate.statistics.votes import Ballot, ballot, majority_at_k_score, wrong_groups
 from opd.evaluate.trained import Trained
-from opd.evaluate.votes import Ballot, ballot, majority_at_k_score, wrong_groups
 from opd.records.score_report import AtK, CutShort, Disagreement, Mean, Opinions, Part, QuestionResult, ScoreReport
 from opd.records.scores import Opinion, Protocol, Verdict
 

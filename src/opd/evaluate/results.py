@@ -15,7 +15,7 @@ from opd.evaluate.foreign.choice import Choice
 from opd.evaluate.foreign.inspect_ai import is_archive, read_inspect
 from opd.evaluate.foreign.lm_eval import is_lm_eval, read_lm_eval, task_of
 from opd.evaluate.rows import Row, read_rows
-from opd.evaluate.statistics import Counts, tally
+from opd.evaluate.statistics.estimates import Counts, tally
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import digest, read_json, read_lines
 from opd.records.scores import Protocol, Score

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from opd.evaluate.finished import SCORE, refuse_changed_samples
-from opd.evaluate.statistics import Estimate, clustered_stderr, pass_at_k_score, summary, tally, tries
-from opd.evaluate.votes import ballots, majority_at_k_score
+from opd.evaluate.statistics.estimates import Estimate, clustered_stderr, pass_at_k_score, summary, tally, tries
+from opd.evaluate.statistics.votes import ballots, majority_at_k_score
 from opd.records.errors import AnswerIsNo
 from opd.records.scores import OverQuestions, Protocol, Sample, Score, Verdict
 from opd.records.settings import read

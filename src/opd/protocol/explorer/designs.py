@@ -44,8 +44,8 @@ class Design(Settings):
         """The smallest true difference that one more pair like this finds four times in five, paired by question.
 
         (z(1 - α/2) + z(power)) × √((ω² + W_A/K_A + W_B/K_B) / Q), with W and ω² of the pair's per-question records
-        (`opd.evaluate.power`; Miller, "Adding Error Bars to Evals", 2024, section 5). None before there is a pair:
-        one score does not show how much true differences vary from question to question.
+        (`opd.evaluate.statistics.power`; Miller, "Adding Error Bars to Evals", 2024, section 5). None before there is
+        a pair: one score does not show how much true differences vary from question to question.
         """
         return self.power.rows[0].detectable if self.power and self.beside is not None else None
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from opd.evaluate.intervals import (
+from opd.evaluate.statistics.intervals import (
     clopper_pearson,
     normal_p,
     normal_quantile,

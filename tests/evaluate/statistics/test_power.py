@@ -5,7 +5,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from opd.evaluate.power import PairedDesign, detectable_difference, power_at, questions_needed, samples_needed
+from opd.evaluate.statistics.power import (
+    PairedDesign,
+    detectable_difference,
+    power_at,
+    questions_needed,
+    samples_needed,
+)
 
 
 def design(*, true_spread: float, within: float = 0.06, samples: int = 4) -> PairedDesign:

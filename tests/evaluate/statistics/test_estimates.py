@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opd.evaluate.statistics import (
+from opd.evaluate.statistics.estimates import (
     Counts,
     Summary,
     clustered_stderr,

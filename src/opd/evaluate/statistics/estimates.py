@@ -18,7 +18,7 @@ from fractions import Fraction
 from math import comb
 from typing import Self
 
-from opd.evaluate.intervals import t_interval
+from opd.evaluate.statistics.intervals import t_interval
 from opd.records.errors import AskedWrongly
 
 

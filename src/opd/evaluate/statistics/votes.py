@@ -1,4 +1,4 @@
-r"""What a majority of a question's samples says: majority@k. (pass@k and the mean are in `statistics.py`.)
+r"""What a majority of a question's samples says: majority@k. (pass@k and the mean are in `estimates.py`.)
 
     answers      42   42.0   \frac{84}{2}   41   none   7        42 is the gold
     votes        [——— correct, 3 ———]    [1]   silent  [1]   →   the majority is right
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
 
-from opd.evaluate.statistics import Estimate, mean_over_questions
+from opd.evaluate.statistics.estimates import Estimate, mean_over_questions
 from opd.grading.equality import Finding, NeedsWorker, compare
 from opd.grading.exact import Exact
 from opd.records.errors import AskedWrongly

@@ -15,9 +15,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from opd.evaluate.intervals import normal_p, t_interval, t_p
-from opd.evaluate.sign_flips import SignFlips, sign_flips
-from opd.evaluate.statistics import Counts, mean_over_questions, sampling_variances
+from opd.evaluate.statistics.estimates import Counts, mean_over_questions, sampling_variances
+from opd.evaluate.statistics.intervals import normal_p, t_interval, t_p
+from opd.evaluate.statistics.sign_flips import SignFlips, sign_flips
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

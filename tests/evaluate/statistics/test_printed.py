@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opd.evaluate.printed import Printed
-from opd.evaluate.statistics import Counts, clustered_stderr, variance_parts
+from opd.evaluate.statistics.estimates import Counts, clustered_stderr, variance_parts
+from opd.evaluate.statistics.printed import Printed
 
 
 @given(st.lists(st.integers(0, 8), min_size=2, max_size=40))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from scipy.special import ndtr
 
-from opd.evaluate.intervals import normal_quantile
+from opd.evaluate.statistics.intervals import normal_quantile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from opd.evaluate.paired import paired_difference
-from opd.evaluate.statistics import Counts
+from opd.evaluate.statistics.estimates import Counts
+from opd.evaluate.statistics.paired import paired_difference
 
 PAIR = st.tuples(st.integers(1, 5), st.integers(1, 5)).flatmap(
     lambda ks: st.tuples(st.integers(0, ks[0]), st.just(ks[0]), st.integers(0, ks[1]), st.just(ks[1]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from opd.evaluate.sequential import Boundary, boundaries, mixture_test
+from opd.evaluate.statistics.sequential import Boundary, boundaries, mixture_test
 
 
 @pytest.mark.parametrize(

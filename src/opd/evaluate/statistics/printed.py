@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from opd.evaluate.statistics import VarianceParts
+from opd.evaluate.statistics.estimates import VarianceParts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opd.evaluate.several import benjamini_hochberg, best_of_k_bias, holm
+from opd.evaluate.statistics.several import benjamini_hochberg, best_of_k_bias, holm
 
 PS = st.lists(st.floats(0, 1), min_size=1, max_size=6)
 

@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 from scipy.special import stdtrit
 
-from opd.evaluate.intervals import clopper_pearson, normal_quantile, sign_test_p, t_interval, wilson
-from opd.evaluate.paired import paired_difference
-from opd.evaluate.power import PairedDesign, detectable_difference, power_at, questions_needed
-from opd.evaluate.printed import Printed
-from opd.evaluate.sequential import Boundary, boundaries, mixture_test
-from opd.evaluate.several import benjamini_hochberg, best_of_k_bias, holm
-from opd.evaluate.statistics import (
+from opd.evaluate.statistics.estimates import (
     Counts,
     clustered_stderr,
     design_effect,
@@ -30,6 +24,12 @@ from opd.evaluate.statistics import (
     tally,
     variance_parts,
 )
+from opd.evaluate.statistics.intervals import clopper_pearson, normal_quantile, sign_test_p, t_interval, wilson
+from opd.evaluate.statistics.paired import paired_difference
+from opd.evaluate.statistics.power import PairedDesign, detectable_difference, power_at, questions_needed
+from opd.evaluate.statistics.printed import Printed
+from opd.evaluate.statistics.sequential import Boundary, boundaries, mixture_test
+from opd.evaluate.statistics.several import benjamini_hochberg, best_of_k_bias, holm
 from opd.records.errors import AskedWrongly
 
 Values = dict[str, Any]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opd.evaluate.intervals import sign_test_p
-from opd.evaluate.sign_flips import DRAWS, sign_flips
+from opd.evaluate.statistics.intervals import sign_test_p
+from opd.evaluate.statistics.sign_flips import DRAWS, sign_flips
 
 PRIMES = [n for n in range(1000, 1400) if all(n % d for d in range(2, 38))]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opd.evaluate.statistics import mean_over_questions
-from opd.evaluate.votes import Ballot, ballot, ballots, majority_at_k, majority_at_k_score, same_answer
+from opd.evaluate.statistics.estimates import mean_over_questions
+from opd.evaluate.statistics.votes import Ballot, ballot, ballots, majority_at_k, majority_at_k_score, same_answer
 from opd.records.errors import AskedWrongly
 from opd.records.rollouts import StopReason
 from opd.records.scores import Judgement, Sample, Verdict
