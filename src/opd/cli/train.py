@@ -69,6 +69,7 @@ def train(
 
     from opd.records.settings import read
     from opd.train.ranks.joining import joined
+    from opd.train.ranks.sameness import check_same_call
     from opd.train.recipe import Recipe
     from opd.train.rehearsal import Rehearsal, is_due
     from opd.train.resume import find_start, finished
@@ -76,6 +77,7 @@ def train(
 
     settings = read(Recipe, file, sets=sets)
     with joined(device=settings.machine.device) as ranks:
+        check_same_call(settings, device=settings.machine.device, resumes=resume, rehearses=rehearse, ranks=ranks)
         if resume and (done := ranks.first(lambda: finished(settings, out))):
             if ranks.writes:
                 _say_finished(done, out, log=log)

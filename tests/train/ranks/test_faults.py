@@ -342,7 +342,8 @@ def test_ranks_that_begin_from_other_files_are_refused(make_recipe, tmp_path: Pa
     (tmp_path / "other.jsonl").write_text(text.replace("Compute", "Calculate"))
     found = together(2, with_other_data, make_recipe(*WIDE), tmp_path / "run", tmp_path)
     assert found[0] == found[1]
-    assert "rank 1: recipe; rank 1: training file, not as at rank 0" in found[0]
+    assert "rank 1 has recipe " in found[0]
+    assert "; rank 1 has training file " in found[0]
 
 
 def come_apart() -> str:

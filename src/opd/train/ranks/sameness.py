@@ -1,10 +1,13 @@
-"""All ranks have something to do, and begin from the same things: else they would train different students."""
+"""All ranks have something to do, were called alike, and begin from the same things.
+
+Else they would train different students, or wait for each other in different places. How they were called is compared
+before anything else is said between them; training file and models once they are there.
+"""
 
 from collections.abc import Mapping
 
-import torch
-
-import opd
+from opd.fanout.remote import install
+from opd.models.machine import choose_device
 from opd.records.errors import AskedWrongly
 from opd.records.files import digest
 from opd.records.settings import Settings
@@ -28,23 +31,46 @@ def too_many(ranks: int, *, prompts_per_step: int) -> list[str]:
     return [fault]
 
 
-def check_same_inputs(recipe: Settings, *, data: str, origins: Settings, ranks: Ranks) -> None:
-    """Nothing, when all ranks have the recipe, the files and the versions of rank 0; else `AskedWrongly` on all."""
+def check_same_call(recipe: Settings, *, device: str, resumes: bool, rehearses: bool | None, ranks: Ranks) -> None:
+    """Nothing, when all ranks were called like rank 0, by the same code; else `AskedWrongly` on all of them.
+
+    `device` is the recipe's; `rehearses` is what was asked for, None where nothing was.
+    """
+    if ranks.count == 1:
+        return
+    asked = {None: "not asked", True: "--rehearse", False: "--no-rehearse"}
     own = {
-        "recipe": recipe.digest,
-        "training file": data,
-        "model files": digest(origins.resolved()),
-        "opd": opd.__version__,
-        "torch": torch.__version__,
+        "resumed": "--resume" if resumes else "a new run",
+        "rehearsal": asked[rehearses],
+        "recipe": recipe.digest[:12],
+        "device": choose_device(device),
+        **install(),
     }
-    found = ranks.everyone(own)
-    differing = [f"rank {rank}: {what}" for rank, one in enumerate(found) for what in _differing(found[0], one)]
+    _refuse_differing(own, ranks, do="call all of them with the same words, by the same install")
+
+
+def check_same_inputs(recipe: Settings, *, data: str, origins: Settings, ranks: Ranks) -> None:
+    """Nothing, when all ranks have the recipe, the files and the install of rank 0; else `AskedWrongly` on all."""
+    if ranks.count == 1:
+        return
+    own = {
+        "recipe": recipe.digest[:12],
+        "training file": data[:12],
+        "model files": digest(origins.resolved())[:12],
+        **install(),
+    }
+    _refuse_differing(own, ranks, do="give all machines the same files, recipe and install")
+
+
+def _refuse_differing(own: Mapping[str, str], ranks: Ranks, *, do: str) -> None:
+    first, *others = ranks.everyone(own)
+    differing = [
+        f"rank {rank} has {what} {other.get(what, 'none')}, rank 0 {first.get(what, 'none')}"
+        for rank, other in enumerate(others, start=1)
+        for what in {**first, **other}
+        if other.get(what) != first.get(what)
+    ]
     if differing:
-        raise AskedWrongly(
-            f"the ranks don't begin from the same things ({'; '.join(differing)}, not as at rank 0); give all "
-            "machines the same files, recipe and versions"
-        )
-
-
-def _differing(first: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    return [what for what in first if first[what] != other[what]]
+        error = AskedWrongly(f"the ranks don't begin from the same things: {'; '.join(differing)}; {do}")
+        error.said_elsewhere = not ranks.writes
+        raise error
