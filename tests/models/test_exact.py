@@ -88,18 +88,20 @@ def suited(monkeypatch, some_order) -> Callable[[str | None], None]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason", "limit_tokens", "persistent"),
+    ("asked", "reason", "sequence_tokens", "persistent"),
     [
-        (None, None, 7_168, True),
-        (None, None, 31_744, False),  # longer than the kernel's sequences
+        (None, None, 16_352, True),
+        (None, None, 16_353, False),  # longer than the kernel's sequences
         (None, "there is no nvcc", 7_168, False),
         (True, None, 7_168, True),
         (False, None, 7_168, False),
     ],
 )
-def test_the_engine_that_is_asked_for_decides_the_order(suited, student64, asked, reason, limit_tokens, persistent):
+def test_the_engine_that_is_asked_for_decides_the_order(
+    suited, student64, asked, reason, sequence_tokens, persistent
+):
     suited(reason)
-    model = exact_model(student64, persistent=asked, limit_tokens=limit_tokens)
+    model = exact_model(student64, persistent=asked, sequence_tokens=sequence_tokens)
     assert model.exact is not None
     assert model.exact.persistent is persistent
 

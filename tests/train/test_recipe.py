@@ -10,6 +10,7 @@ import torch
 from opd.records.errors import AskedWrongly
 from opd.records.places import shipped_recipes
 from opd.records.settings import read
+from opd.train import parts as made
 from opd.train.objective import find, names
 from opd.train.objectives.k2 import K2
 from opd.train.parts import build
@@ -204,6 +205,15 @@ def test_parts_are_what_the_recipe_says(make_recipe) -> None:
     assert (parts.order.rows, parts.order.seed) == (7, 5)
     assert [prompt.row for prompt in parts.prompts] == list(range(7))
     assert parts.device == "cpu"
+
+
+def test_the_exact_order_is_chosen_for_the_longest_prompt_and_its_response(make_recipe, monkeypatch) -> None:
+    """Not for the response alone: the persistent kernel's order would be refused at the first sample."""
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr(made, "exact_model", lambda student, **how: asked.append(how) or student)
+    recipe = make_recipe("machine.exact=true", "student.dtype=bfloat16", "rollouts.limit_tokens=8")
+    longest = max(len(prompt.token_ids) for prompt in build(recipe).prompts)
+    assert asked == [{"persistent": None, "sequence_tokens": longest + 8}]
 
 
 def test_a_model_of_another_size_than_the_recipe_says_is_refused(make_recipe, load) -> None:

@@ -84,12 +84,6 @@ def build(
     student, teachers, origins = _models(recipe, device, began_with, ranks)
     if recipe.lora is not None:
         attach(student.module, recipe.lora, seed=recipe.seed)
-    student, learner, shares = shared(
-        student,
-        recipe.machine.shard,
-        ranks,
-        shape=lambda one: _shape_layers(recipe, one, teachers),
-    )
     rows = read_prompts(recipe.data, student.tokenizer, graded=recipe.reward is not None, teachers=asked)
     repetition = check_repeats(recipe.data, rows.prompts)
     prompts = seen_by_teachers(
@@ -102,6 +96,13 @@ def build(
     check_fits(student, prompts, limit_tokens=recipe.rollouts.limit_tokens, shorten="data.prompt")
     for name, teacher in teachers.items():
         check_room(name, asked[name], teacher, prompts, recipe.rollouts.limit_tokens)
+    sequence_tokens = longest_prompt(prompts) + recipe.rollouts.limit_tokens
+    student, learner, shares = shared(
+        student,
+        recipe.machine.shard,
+        ranks,
+        shape=lambda one: _shape_layers(recipe, one, teachers, sequence_tokens=sequence_tokens),
+    )
     chosen = sampler_of(recipe, student, prompts, ranks=ranks)
     return Parts(
         student=student,
@@ -200,15 +201,19 @@ def _updater(
 
 
 def _shape_layers(
-    recipe: Recipe, student: LanguageModel, teachers: Mapping[TeacherName, LanguageModel]
+    recipe: Recipe,
+    student: LanguageModel,
+    teachers: Mapping[TeacherName, LanguageModel],
+    *,
+    sequence_tokens: int,
 ) -> LanguageModel:
-    """The student, whose layers and the teachers' are run as the recipe says."""
-    machine, limit_tokens = recipe.machine, recipe.rollouts.limit_tokens
+    """The student, whose layers and the teachers' are run as the recipe says; no sequence has more tokens."""
+    machine = recipe.machine
     if machine.compile:
         for teacher in teachers.values():
             compile_layers(teacher.module)
     if machine.exact:
-        student = exact_model(student, persistent=OURS[machine.engine], limit_tokens=limit_tokens)
+        student = exact_model(student, persistent=OURS[machine.engine], sequence_tokens=sequence_tokens)
     elif machine.compile:
         compile_layers(student.module)
     if machine.recompute_layers:

@@ -21,15 +21,16 @@ LARGEST_HEAD = 128  # numbers: a stretch of keys has to fit into an SM, twice
 SHARED_BYTES = 163 << 10  # that a program may have; Ampere's and Hopper's cards for data centres give so much
 
 
-def exact_model(model: LanguageModel, *, persistent: bool | None = None, limit_tokens: int = 1) -> LanguageModel:
+def exact_model(model: LanguageModel, *, persistent: bool | None = None, sequence_tokens: int = 1) -> LanguageModel:
     """The model with an exact forward pass over packed sequences; its module is changed, its parameters are not.
 
-    `persistent`: whether the persistent kernel does the sampler's steps; null: where it can, for responses of so many
-    tokens. Raises `AskedWrongly` where sampler and trainer have no order of sums in common.
+    `persistent`: whether the persistent kernel does the sampler's steps; null: where it can, for prompts that have so
+    many tokens with their responses, at most. Raises `AskedWrongly` where sampler and trainer have no order of sums
+    in common.
     """
     reason = misfit(model)
     if reason is None and persistent is not False:
-        kernels = persistent_misfit(model) or fit.length_misfit(limit_tokens, window=WINDOW["cuda"])
+        kernels = persistent_misfit(model) or fit.length_misfit(sequence_tokens, window=WINDOW["cuda"])
         if persistent and kernels is not None:
             reason = f"the persistent kernel can't run this model: {kernels}"
         persistent = kernels is None
