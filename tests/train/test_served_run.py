@@ -15,6 +15,7 @@ from opd.models.served.probe import computed
 from opd.models.served.server import Service
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_json
+from opd.records.served import Agreement, TeacherServer, put_together
 from opd.train.parts import build
 from opd.train.plan import make_plan
 from opd.train.recipe import Recipe
@@ -66,7 +67,9 @@ def test_ranks_share_the_servers_and_what_rank_0_found_of_them(make_recipe, load
     server.door.pause_seconds = 0.02
     there = make_recipe(*by(server, others=(*wide, "machine.served.in_flight=2")))
     first, second = on_ranks(there, tmp_path / "served", count=2)
-    assert first.teacher_servers == second.teacher_servers != ()
+    assert first.teacher_servers == second.teacher_servers
+    (record,) = first.teacher_servers
+    assert record.scored == 2 * 3 * 2  # by both ranks
     assert server.door.most_under_way <= 2
     # known tokens and the longest; in each step rollouts, and known tokens by each rank
     assert len(server.door.requests) == 3 + 1 + 2 * (3 * 2 + 2 * 3)
@@ -114,7 +117,7 @@ def test_a_run_that_loses_all_servers_ends_with_its_last_checkpoint_whole_and_go
 ) -> None:
     teacher = load("teacher", dtype="float32")
     servers = [serve(teacher), serve(teacher)]
-    recipe = make_recipe(*by(*servers, others=("save.every=1",)))
+    recipe = make_recipe(*by(*servers, others=("save.every=1", "save.state_every=1")))
     file, out = tmp_path / "r.json", tmp_path / "run"
     write_json(file, recipe.resolved())
     seen = []
@@ -139,6 +142,10 @@ def test_a_run_that_loses_all_servers_ends_with_its_last_checkpoint_whole_and_go
     again = ["train", "--resume", "--out", str(out), "--set", f"machine.served.urls=['{fresh.url}']", "--quiet"]
     assert command(again) == 0
     assert [one["step"] for one in lines_of(out)] == [1, 2, 3]
+    summary = json.loads((out / "run.json").read_text())
+    scored = {one["url"]: one["scored"] for one in summary["teacher_servers"]}
+    assert sum(scored[one.url] for one in servers) == 4  # of step 1, which stood
+    assert scored[fresh.url] == 2 * 4
 
 
 def test_a_server_that_is_not_there_is_said_before_step_one(make_recipe, tmp_path: Path, capsys) -> None:
@@ -244,3 +251,25 @@ def test_a_key_that_is_not_set_is_lacking(make_recipe, tmp_path: Path, monkeypat
     )
     recipe: Recipe = make_recipe(*there)
     assert any("NO_SUCH_KEY is not set" in one for one in make_plan(recipe, out=tmp_path / "x").lacks)
+
+
+def test_what_ranks_and_tries_have_of_a_server_is_one_record_of_it() -> None:
+    agrees = Agreement(tokens=1, mean=0, largest=0, mean_rounding=0, largest_rounding=0, other_text=0)
+
+    def record(url: str, **changes: object) -> TeacherServer:
+        facts = {"url": url, "model": "m", "version": "1", "limit_tokens": None, "agreement": agrees}
+        return TeacherServer(**(facts | changes))
+
+    found = put_together(
+        [
+            record("a", scored=3, failures=1, last_failure="gone"),
+            record("b", scored=5, teacher="math"),
+            record("a", scored=4, version="2"),
+            record("b", scored=6, teacher="code", last_failure="busy"),
+        ]
+    )
+    assert found == (
+        record("a", scored=7, failures=1, last_failure="gone", version="2"),
+        record("b", scored=5, teacher="math"),
+        record("b", scored=6, teacher="code", last_failure="busy"),
+    )

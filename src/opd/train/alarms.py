@@ -87,7 +87,7 @@ def _below_zero_note(line: StepMetrics) -> str | None:
         return None
     return (
         f"the mean KL is {line.kl:.3f} nats a token over {tokens:,.0f} tokens, and a KL is not below zero: the "
-        "teacher's log-probabilities are not those of these tokens, or the student's are not what they were drawn from"
+        "teacher's log-probabilities are not those of these tokens, or the student's not what they were drawn from"
     )
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from opd.models.machine import describe
-from opd.models.scorers import teacher_servers
-from opd.records.failures import NotWritten
 from opd.records.files import digest, read_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause
 from opd.records.rollout_table import table_path
+from opd.records.served import TeacherServer, put_together
 from opd.records.settings import validated
 from opd.train.alarms import warnings_of
 from opd.train.checkpoint import Checkpoints
@@ -21,7 +20,7 @@ from opd.train.recipe import Recipe
 from opd.train.resume import Start
 from opd.train.retention import Means, means_of
 from opd.train.retries import retried
-from opd.train.state import States, TrainerState
+from opd.train.state import States, TrainerState, check_there
 
 
 class Archive:
@@ -34,20 +33,26 @@ class Archive:
         self._states = States(out)
         self._checkpoints = Checkpoints(out, recipe.save.retention, resumed=start is not None)
         self._resumed_from = start.resumed_from if start else ()
+        self._servers = start.state.teacher_servers if start and start.state else ()  # up to there
+        self._servers_before = self._servers
         self._lines = _lines(out / "metrics.jsonl") if start and parts.ranks.writes else []
 
-    def keep(self, line: StepMetrics, write: Callable[[Path], object], *, ends: bool) -> StepMetrics:
+    def keep(
+        self,
+        line: StepMetrics,
+        write: Callable[[Path], object],
+        *,
+        ends: bool,
+        servers: tuple[TeacherServer, ...] = (),
+    ) -> StepMetrics:
         """The line with its warnings, now that all that is due after its step is on the disk.
 
-        `write` makes a file the table of its rollouts; `ends`: the run ends with it. Raises `AnswerIsNo` when the
+        `write` makes a file the table of its rollouts; `ends`: the run ends with it; `servers` are the teacher's, as
+        they did in this try so far. Raises `AnswerIsNo` when the
         run's folder has gone, which would otherwise be made anew without what was in it.
         """
-        if not self._out.is_dir():
-            raise NotWritten(
-                f"{self._out} has gone since the step before: a disk that is no longer there, or someone who removed "
-                "it; bring it back and go on with --resume, or begin a new run",
-                path=self._out,
-            )
+        check_there(self._out, holds="metrics.jsonl" if self._lines else "")  # one that was made anew has no lines
+        self._servers = put_together((*self._servers_before, *servers))
         save, step = self._recipe.save, line.step
         exact, cut = self._recipe.machine.exact, not self._recipe.rollouts.sampling.full_support
         line = line.model_copy(update={"warnings": warnings_of(line, self._lines, exact=exact, cut=cut)})
@@ -93,7 +98,7 @@ class Archive:
             teacher=digest(parts.origins.teacher) if recipe.teacher is not None else None,
             teachers={name: digest(files) for name, files in parts.origins.teachers.items()},
             left_out=parts.left_out,
-            teacher_servers=teacher_servers(parts.scorer),
+            teacher_servers=self._servers,
             ungraded=sum(line.ungraded or 0 for line in self._lines) if recipe.reward is not None else None,
         )
 
@@ -112,6 +117,7 @@ class Archive:
             spent=self._parts.budget.spent,
             metrics=metrics,
             resumed_from=self._resumed_from,
+            teacher_servers=self._servers,
         )
 
 

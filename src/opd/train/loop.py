@@ -14,10 +14,13 @@ from statistics import fmean
 
 from opd.models.machine import peak_bytes
 from opd.models.samplers import drafted_by
+from opd.models.scorers import teacher_servers
+from opd.records.errors import AnswerIsNo
 from opd.records.files import append_lines
 from opd.records.metrics import RunSummary, StepMetrics, StopCause, TeacherMetrics
 from opd.records.rollout_table import encoded, write_encoded, write_table
 from opd.records.rollouts import Prompt, ScoredRollout
+from opd.records.served import TeacherServer, put_together
 from opd.train.alarms import edges_of
 from opd.train.archive import Archive
 from opd.train.clock import Phases, Progress
@@ -81,9 +84,9 @@ def train(
             with phases.phase("save"):
                 save_shares(States(out), step, parts.updater.state(), parts.shares)
         with phases.phase("gather") if ranks.count > 1 else nullcontext():
-            facts, write = collected(scored, places, recipe, parts)
+            facts, write, servers = collected(scored, places, recipe, parts)
         line = partial(step_metrics, step, stats, facts, parts=parts, rows_seen=len(seen), reports=reports)
-        keep = partial(keeper.keep, write, ends=ends, phases=phases, line=line)
+        keep = partial(keeper.keep, step, write, ends=ends, phases=phases, line=line, servers=servers)
         first(keep, parts.shares, ranks)
     return ranks.first(lambda: keeper.archive.summary(step, cause, rows_seen=len(seen)))
 
@@ -107,18 +110,24 @@ class _Keeper:
 
     def keep(
         self,
+        step: int,
         write: Callable[[Path], object],
         *,
         line: Callable[..., StepMetrics],
         phases: Phases,
         ends: bool,
+        servers: tuple[TeacherServer, ...],
     ) -> None:
         """All that is due after the step is on the disk, its line last.
 
         `write` makes a file the table of its rollouts, and `line` gives the line of its phases.
         """
-        with phases.phase("save"):
-            kept = self.archive.keep(line(phases=phases), write, ends=ends)
+        try:
+            with phases.phase("save"):
+                kept = self.archive.keep(line(phases=phases), write, ends=ends, servers=servers)
+        except (AnswerIsNo, OSError):
+            States(self.out).drop(step)
+            raise
         self.parts.budget.saved(phases.seconds["save"])
         metrics = kept.model_copy(update={"seconds": phases.with_total()})
         append_lines(self.out / "metrics.jsonl", [metrics.resolved()])
@@ -141,20 +150,23 @@ def _scored(
 
 def collected(
     scored: list[ScoredRollout], places: Sequence[int], recipe: Recipe, parts: Parts
-) -> tuple[list[RolloutFacts], Callable[[Path], object]]:
-    """The facts of the step's rollouts, in its order, and what writes their table; of all ranks, at rank 0.
+) -> tuple[list[RolloutFacts], Callable[[Path], object], tuple[TeacherServer, ...]]:
+    """Of all ranks, at rank 0: the facts of the step's rollouts, in its order; what writes their table; and the
+    teacher's servers, as they did in this try so far.
 
     Each rank makes a table of its own: rank 0 has only to put their bytes together.
     """
     facts = facts_of(scored, stop_ids=parts.student.stop_ids)
+    asked = teacher_servers(parts.scorer)
     if parts.ranks.count == 1:
-        return facts, partial(write_table, scored=scored)
-    found = parts.ranks.collected((places, facts, encoded(scored) if recipe.save.rollouts else b"")) or []
-    all_places = [place for some, _, _ in found for place in some]
+        return facts, partial(write_table, scored=scored), asked
+    found = parts.ranks.collected((places, facts, encoded(scored) if recipe.save.rollouts else b"", asked)) or []
+    all_places = [place for some, _, _, _ in found for place in some]
     order = sorted(range(len(all_places)), key=all_places.__getitem__)
-    all_facts = [fact for _, some, _ in found for fact in some]
-    tables = [table for _, _, table in found]
-    return [all_facts[index] for index in order], partial(write_encoded, tables=tables, order=order)
+    all_facts = [fact for _, some, _, _ in found for fact in some]
+    tables = [table for _, _, table, _ in found]
+    servers = put_together(one for _, _, _, some in found for one in some)
+    return [all_facts[index] for index in order], partial(write_encoded, tables=tables, order=order), servers
 
 
 def _report(parts: Parts, phases: Phases, *, waited: float, interrupted: bool) -> RankReport:

@@ -205,7 +205,7 @@ def _save(
     due = recipe.save.state_due(step, ends=True)
     if due and parts.shares is not None:
         save_shares(States(folder), step, parts.updater.state(), parts.shares)
-    _, write = collected(scored, places, recipe, parts)
+    _, write, _ = collected(scored, places, recipe, parts)
     checkpoints = Checkpoints(folder)
     first(lambda: checkpoints.save(parts.student, step=step, recipe_digest=recipe.digest), parts.shares, parts.ranks)
     if recipe.save.rollouts and parts.ranks.writes:

@@ -11,18 +11,20 @@ is one of the step: none of them has a state (faults E56 to E58, E66).
 """
 
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from opd.records.errors import AnswerIsNo
 from opd.records.failures import NotWritten, in_words
-from opd.records.files import begun, discard, is_complete, lost, publish, read_json, tree, write_json
+from opd.records.files import PARTIAL, begun, discard, is_complete, lost, publish, read_json, tree, write_json
 from opd.records.metrics import StepMetrics
+from opd.records.served import TeacherServer
 from opd.records.settings import Settings, read
 from opd.train.clock import Spent
 from opd.train.origins import Origins
@@ -53,6 +55,8 @@ class TrainerState(Settings):
     """The step's line; `metrics.jsonl` gets it after the state is whole."""
     resumed_from: tuple[int, ...] = ()
     """Steps at which the run was taken up again."""
+    teacher_servers: tuple[TeacherServer, ...] = Field(default=(), exclude_if=lambda some: not some)
+    """Those that scored up to this step, in all tries; left out where there is none."""
 
 
 class States:
@@ -82,10 +86,16 @@ class States:
 
         Raises `AnswerIsNo` when there can't be one.
         """
+        check_there(self._folder.parent)
         try:
             return retried(lambda: begun(self._at(step)), pauses_seconds=self._pauses_seconds)
         except OSError as error:
             raise self.not_written(step, error) from error
+
+    def drop(self, step: int) -> None:
+        """What `begin` gave and `save` did not publish is gone: on a full disk the room is needed."""
+        folder = self._at(step)
+        shutil.rmtree(folder.with_name(f"{folder.name}{PARTIAL}"), ignore_errors=True)
 
     def save(self, state: TrainerState, tensors: Mapping[str, torch.Tensor] | None) -> Path:
         """The folder of the new state; the one before is gone. Without tensors they are where `begin` said.
@@ -109,6 +119,19 @@ class States:
 
     def _at(self, step: int) -> Path:
         return self._folder / f"step-{step:06d}"
+
+
+def check_there(run: Path, *, holds: str = "") -> None:
+    """Nothing, when the run's folder is there, and `holds` this file; else `AnswerIsNo`.
+
+    What writes into it would otherwise make it anew, without what was in it.
+    """
+    if not (run / holds).exists():
+        raise NotWritten(
+            f"{run} has gone since the step before: a disk that is no longer there, or someone who removed it; bring "
+            "it back and go on with --resume, or begin a new run",
+            path=run,
+        )
 
 
 def read_state(folder: Path) -> TrainerState:
