@@ -1,7 +1,7 @@
 """The engine at the 1.5B recipe's shape with random weights: decode, evaluation, and its gap to a plain forward.
 
     python benchmarks/bench_engine.py [--scale 1.0] [--out FILE]
-                                      [--only decode,evaluation,gap,transformers,vllm,drafts]
+                                      [--only decode evaluation gap transformers vllm drafts]
                                       [--like "Qwen3 1.7B"]
 
 `--like` takes another shape that the persistent kernel is made for. On one GPU, in less than nine minutes. Each
@@ -38,7 +38,7 @@ from opd.models.engine.persistent.cut import CUTS
 from opd.models.engine.persistent.steps import PersistentSteps
 from opd.models.engine.requests import Request
 from opd.models.engine.room import Room, Size
-from opd.models.engine.sampler import DraftsChoice, EngineSampler, drafted_ways, ways
+from opd.models.engine.sampler import DraftsChoice, EngineSampler, drafted_way, drafted_way_of_kernel, ways
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.records.rollouts import Prompt
@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--scale", type=float, default=1.0, help="of the sizes; 1.0 is the real model")
     parser.add_argument("--like", default=RECIPES, choices=LAYERS, help="the shape")
-    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, separated by commas")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS, help="sections")
     parser.add_argument("--out", type=Path, help="file for the JSON lines")
     asked = parser.parse_args()
     lines: list[dict[str, Any]] = []
@@ -84,7 +84,7 @@ def main() -> None:
         "vllm": lambda: with_vllm(model, say, prompts=prompts, small=asked.scale < 1),
         "drafts": lambda: drafts(model, say, small=asked.scale < 1),
     }
-    for section in asked.only.split(","):
+    for section in asked.only:
         run[section]()
     print_table([line for line in lines if line["section"] == "decode"])
 
@@ -192,12 +192,14 @@ def window_seconds(room: Room, path: str, rows: int, context: int, steps: int) -
     run = {
         "graphs": lambda: steps_of_graphs(room, rows, context),
         "persistent": lambda: steps_of_kernel(room, pages.tolist(), context),
-        "drafts": lambda: steps_with_guesses(room, rows, context),
+        "guesses by graphs": lambda: steps_with_guesses(room, rows, context),
+        "guesses by the kernel": lambda: steps_with_guesses(room, rows, context, pages=pages.tolist()),
     }[path]()
+    guessed = path.startswith("guesses")
 
     def window() -> None:
         board.position_B.fill_(context)
-        board.left_B.fill_(1 << 20 if path != "drafts" else room.size.window)
+        board.left_B.fill_(room.size.window if guessed else 1 << 20)
         board.active_B.fill_(True)
         board.tick.zero_()
         run(steps)
@@ -216,33 +218,53 @@ def steps_of_graphs(room: Room, rows: int, context: int) -> Callable[[int], None
     return run
 
 
-def steps_with_guesses(room: Room, rows: int, context: int) -> Callable[[int], None]:
-    """So many steps of sequences that have said one thing all along, so that there is always a guess."""
+def steps_with_guesses(
+    room: Room, rows: int, context: int, pages: list[list[int]] | None = None
+) -> Callable[[int], None]:
+    """So many steps of sequences that have said one thing all along, so that there is always a guess.
+
+    With `pages` of each sequence by the persistent kernel, else by graphs.
+    """
     ops, _ = ways(room)
-    notes, step = drafted_ways(room, ops)
+    notes, way = drafted_way(room, ops)
+    running: list[Request] = []
+    if pages is not None:
+        way = drafted_way_of_kernel(room, ops, notes, PersistentSteps(room))
+        running = requests_with(pages, context)
 
     def run(steps: int) -> None:
         notes.column_B.zero_()
         notes.history_BT.zero_()
+        if way.kernel is not None:
+            way.kernel.take_over(running)
         for _ in range(steps):
-            step(rows, context + DRAFT_ROWS * steps)
+            way.step(rows, context + DRAFT_ROWS * steps)
 
     return run
 
 
 def steps_of_kernel(room: Room, pages: list[list[int]], context: int) -> Callable[[int], None]:
     """So many steps of a row for each list of pages, in one launch."""
-    kernel, noise = PersistentSteps(room), np.zeros(1)
-    running = [Request(name="", prompt_ids=(0,) * (context + 1), uniforms_T=noise, pages=one) for one in pages]
+    kernel, running = PersistentSteps(room), requests_with(pages, context)
     return lambda steps: kernel.run(running, steps)
 
 
+def requests_with(pages: list[list[int]], context: int) -> list[Request]:
+    """One for each list of pages, which hold so many tokens."""
+    noise = np.zeros(1)
+    return [Request(name="", prompt_ids=(0,) * (context + 1), uniforms_T=noise, pages=one) for one in pages]
+
+
 def drafts(model: LanguageModel, say: Callable[..., None], *, small: bool) -> None:
-    """A step of few sequences with guesses in all of its rows, and whole answers, of which nearly all can be guessed.
+    """A step of few sequences without guesses and with guesses in all of its rows, by graphs and by the persistent
+    kernel, and whole answers, of which nearly all can be guessed.
 
     The model is another one afterwards.
     """
     steps, page_tokens = (4, 64) if small else (32, fit.PAGE_TOKENS)
+    paths = ["graphs", "guesses by graphs"]
+    if not fit.misfit(model):
+        paths += ["persistent", "guesses by the kernel"]
     for sequences in (1, 2, 4):
         for context in (64,) if small else CONTEXTS:
             columns = DRAFT_ROWS * steps
@@ -256,18 +278,22 @@ def drafts(model: LanguageModel, say: Callable[..., None], *, small: bool) -> No
                 in_order=False,
             )
             room = Room.of(model, Sampling(limit_tokens=columns), size)
-            seconds = window_seconds(room, "drafts", sequences, context, steps)
-            say("drafts", sequences=sequences, context=context, ms_a_step=round(1e3 * seconds / steps, 4))
+            for path in paths:
+                seconds = window_seconds(room, path, sequences, context, steps)
+                milliseconds = round(1e3 * seconds / steps, 4)
+                say("drafts", path=path, sequences=sequences, context=context, ms_a_step=milliseconds)
     repeating(model)
     asked, tokens = prompts(1, 16 if small else 512, model.vocabulary), 16 if small else 1_024
     greedy = Sampling(limit_tokens=tokens, temperature=1e-3)
-    paths: list[tuple[DraftsChoice, bool | None]] = [
+    ways_asked: list[tuple[DraftsChoice, bool | None]] = [
         ("off", None),
         ("off", False),
         ("history", None),
         ("history", False),
     ]
-    for choice, persistent in paths:
+    if not fit.misfit(model):
+        ways_asked.append(("history", True))
+    for choice, persistent in ways_asked:
         sampler = EngineSampler(model, greedy, persistent=persistent, drafts=choice)
         seconds = median_seconds(partial(sampler.sample, asked, seeds=[0]), times=1)
         found = sampler.drafted

@@ -99,13 +99,24 @@ class Engine:
             return
         self._write(running)
         tokens = min(self._window, max(request.left_tokens for request in running))
-        if self._drafted is not None and self._drafted.takes(running):
-            self._pages_as_rows()
-            self.steps += self._drafted.run(running, tokens)
-        else:
+        if not self._run_drafted(running, tokens):
             self._run_one_by_one(running, tokens)
             self.steps += tokens
         self._read(running, tokens)
+
+    def _run_drafted(self, running: Sequence[Request], tokens: int) -> bool:
+        """Whether the window was done with guesses; a refused launch leaves it as if nothing had been drawn."""
+        if self._drafted is None or not self._drafted.takes(running):
+            return False
+        if not self._drafted.by_kernel:
+            self._pages_as_rows()
+        try:
+            self.steps += self._drafted.run(running, tokens)
+        except LaunchFailed as error:
+            self._leave_kernel(error)
+            self._write(running)
+            return False
+        return True
 
     def _run_one_by_one(self, running: Sequence[Request], times: int) -> None:
         """So many steps, in each of which a request draws a token."""
@@ -125,13 +136,19 @@ class Engine:
         try:
             self._persistent.run(running, times)
         except LaunchFailed as error:
-            if self._step is None:
-                raise
-            warnings.warn(f"the persistent kernel can't be started ({error}); graphs go on", stacklevel=2)
-            self._pages_as_rows()
-            self._persistent = None
+            self._leave_kernel(error)
             return error.steps
         return times
+
+    def _leave_kernel(self, error: LaunchFailed) -> None:
+        """Graphs go on without the persistent kernel; the error is raised where there are none."""
+        if self._step is None:
+            raise error
+        warnings.warn(f"the persistent kernel can't be started ({error}); graphs go on", stacklevel=2)
+        self._pages_as_rows()
+        self._persistent = None
+        if self._drafted is not None:
+            self._drafted.leave_kernel()
 
     def _pages_as_rows(self) -> None:
         if self._persistent is not None:

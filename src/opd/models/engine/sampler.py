@@ -9,8 +9,15 @@ from functools import partial
 from typing import Literal
 
 from opd.models.chat import check_fits
-from opd.models.engine.drafts.operations import TORCH_DRAFTING, Notes
-from opd.models.engine.drafts.steps import ROWS, SEQUENCES, DraftedSteps, drafted_step
+from opd.models.engine.drafts.operations import TORCH_DRAFTING, Drafting, Notes
+from opd.models.engine.drafts.steps import (
+    ROWS,
+    SEQUENCES,
+    DraftedSteps,
+    Way,
+    drafted_step,
+    drafted_step_of_kernel,
+)
 from opd.models.engine.engine import Engine
 from opd.models.engine.graphs import StepGraphs, rungs, ways_on_cuda
 from opd.models.engine.mixer import PreparedStep
@@ -34,7 +41,11 @@ WINDOW = {"cpu": 8, "cuda": 32}  # decode steps between two looks of the host
 PAGE_TOKENS = 64  # on a GPU; on a CPU a page is a whole sequence, so that nothing is gathered
 CHUNK_TOKENS = 2_048  # of a prefill at once
 DraftsChoice = Literal["off", "history"]
-WORTH = {"kernel": 1.45, "graphs": 1.1}  # a step with guesses, in steps of these on a GPU: measured; docs/log.md
+WORTH = {  # a step with guesses, in steps of those that would do it without, on a GPU; docs/log.md
+    "graphs beside graphs": 1.1,  # measured
+    "graphs beside kernel": 1.45,  # measured
+    "kernel beside kernel": 1.2,  # worked out
+}
 
 
 class EngineSampler:
@@ -95,7 +106,8 @@ class EngineSampler:
     @property
     def said(self) -> str:
         """Which path it takes, for the record: on a GPU with the reason where the persistent kernel is not it."""
-        guessing = f", drafts to {SEQUENCES} sequences" if self._drafts else ""
+        in_its_rows = " in its rows" if self._must and self._model.exact is None else ""
+        guessing = f", drafts{in_its_rows} to {SEQUENCES} sequences" if self._drafts else ""
         if not self._keeps:
             return f"engine{guessing}"
         if self._model.exact is not None:
@@ -188,8 +200,12 @@ class EngineSampler:
         )
 
     def _drafted_steps(self, room: Room, ops: Operations, persistent: PersistentSteps | None) -> DraftedSteps:
-        worth = WORTH["graphs" if persistent is None else "kernel"] if self._keeps else 1.0
-        return DraftedSteps(room, *drafted_ways(room, ops), worth=worth)
+        """In the persistent kernel's rows only where it was asked for by name: no GPU has run these yet."""
+        in_its_rows = self._must and persistent is not None
+        notes, way = drafted_way(room, ops, beside=None if in_its_rows else persistent)
+        if persistent is None or not in_its_rows:
+            return DraftedSteps(room, notes, [way])
+        return DraftedSteps(room, notes, [drafted_way_of_kernel(room, ops, notes, persistent), way])
 
     def _rollout(self, prompt: Prompt, sample: int, request: Request) -> Rollout:
         return Rollout(
@@ -230,20 +246,39 @@ def ways(room: Room, exact: Order | None = None) -> tuple[Operations, Step | Non
     return TORCH, step
 
 
-def drafted_ways(room: Room, ops: Operations) -> tuple[Notes, Step]:
-    """How the room's device does steps with guesses, and the notes that they take."""
+def drafted_way(room: Room, ops: Operations, *, beside: PersistentSteps | None = None) -> tuple[Notes, Way]:
+    """How the room's device does steps with guesses, and the notes that they take.
+
+    `beside`: who does those without; null: the same device's steps.
+    """
     sequences, device = min(SEQUENCES, room.size.rows), room.board.ids_B.device
     notes = Notes.empty(sequences=sequences, tokens=room.size.sequence_tokens + ROWS, device=device)
-    drafting = TORCH_DRAFTING
-    if ops is not TORCH:
-        from opd.models.engine.kernels import table
-
-        drafting = table.DRAFTING
+    drafting = drafting_like(ops)
 
     def step(count: int, longest: int) -> None:
         drafted_step(room, notes, ops, drafting, sequences=count, longest=longest)
 
-    if device.type == "cuda":
-        whole = partial(step, longest=room.size.sequence_tokens)
-        return notes, StepGraphs(rungs(sequences), whole)
-    return notes, step
+    if device.type != "cuda":
+        return notes, Way(step=step)
+    whole = partial(step, longest=room.size.sequence_tokens)
+    worth = WORTH["graphs beside graphs" if beside is None else "graphs beside kernel"]
+    return notes, Way(step=StepGraphs(rungs(sequences), whole), worth=worth)
+
+
+def drafted_way_of_kernel(room: Room, ops: Operations, notes: Notes, kernel: PersistentSteps) -> Way:
+    """How the persistent kernel does them, with the same notes."""
+    drafting = drafting_like(ops)
+
+    def step(count: int, longest: int) -> None:
+        drafted_step_of_kernel(room, notes, kernel, drafting, sequences=count, longest=longest)
+
+    return Way(step=step, worth=WORTH["kernel beside kernel"], kernel=kernel)
+
+
+def drafting_like(ops: Operations) -> Drafting:
+    """What guesses, and keeps what is right, in the way of these operations."""
+    if ops is TORCH:
+        return TORCH_DRAFTING
+    from opd.models.engine.kernels import table
+
+    return table.DRAFTING

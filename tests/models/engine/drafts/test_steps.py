@@ -6,6 +6,7 @@ The models may draw eight ids alone, and repeat themselves: about half of what i
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from opd.models.engine import sampler as samplers
 from opd.models.engine.drafts import steps
 from opd.models.engine.drafts.steps import DraftedSteps
 from opd.models.engine.engine import Engine
+from opd.models.engine.operations import Operations
 from opd.models.engine.requests import Request, State
 from opd.models.engine.room import Room, Size
 from opd.models.engine.sampler import EngineSampler
@@ -37,6 +39,12 @@ def make_brief(make_decoder: Callable[..., LanguageModel]) -> Callable[..., Lang
         return replace(make_decoder(kind, dtype, **settings), vocabulary=8, stop_ids=frozenset())
 
     return make
+
+
+def guessing(room: Room, ops: Operations) -> DraftedSteps:
+    """The windows of a room with guesses, in its device's own way."""
+    notes, way = samplers.drafted_way(room, ops)
+    return DraftedSteps(room, notes, [way])
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama-llama3"])
@@ -129,7 +137,7 @@ def test_a_cancelled_request_stops_where_it_is_and_changes_nothing_for_the_other
         size = Size(rows=3, sequence_tokens=64, page_tokens=4, pages=48, window=5, in_order=False)
         room = Room.of(model, COLD, size)
         ops, step = samplers.ways(room)
-        drafted = DraftedSteps(room, *samplers.drafted_ways(room, ops))
+        drafted = guessing(room, ops)
         engine = Engine(room, ops, step, chunk_tokens=8, stop_ids=frozenset(), drafted=drafted)
         requests = [
             Request(name="", prompt_ids=(305, row), uniforms_T=uniforms(seed=1, row=row, epoch=0, tokens=30).numpy())
@@ -149,26 +157,54 @@ def test_a_cancelled_request_stops_where_it_is_and_changes_nothing_for_the_other
     assert cut[1] == whole[1][: len(cut[1])]
 
 
-@pytest.mark.parametrize(("worth", "taken"), [(1.0, "++++++++++++++++++++"), (9.0, "+--------+--------+-")])
-def test_windows_in_which_guesses_are_not_worth_it_are_left_to_others(worth, taken, make_decoder, monkeypatch):
-    """They are tried again now and then; all windows together draw the same tokens."""
-    monkeypatch.setattr(steps, "PAUSE", 8)
-    size = Size(rows=1, sequence_tokens=64, page_tokens=4, pages=16, window=2, in_order=False)
-    room = Room.of(make_decoder("qwen2", "float64"), COLD, size)
+def answering(*ids: int) -> Request:
+    """A request that has drawn these."""
+    return Request(name="", prompt_ids=(305,), uniforms_T=np.zeros(400), token_ids=list(ids))
+
+
+def test_windows_are_left_to_others_while_guesses_are_not_worth_their_rows(make_decoder):
+    """Whoever draws: it begins to repeat itself while others draw, is guessed, and goes over to something new."""
+    model = make_decoder("qwen2")
+    size = Size(rows=1, sequence_tokens=512, page_tokens=512, pages=1, window=32, in_order=True)
+    room = Room.of(model, COLD, size)
+    notes, way = samplers.drafted_way(room, samplers.ways(room)[0])
+    drafted = DraftedSteps(room, notes, [replace(way, worth=1.45)])
+    one, decisions = answering(), []
+    new, again, other = [*range(64)], [*range(200, 216)] * 6, [*range(64, 160)]  # 2, 3 and 3 windows
+    said = new + again + other
+    for start in range(0, len(said), 32):
+        decisions.append(drafted.takes([one]))
+        one.token_ids += said[start : start + 32]
+    assert "".join("-+"[one] for one in decisions) == "+---+++-"
+    fresh = DraftedSteps(room, notes, [way])
+    assert fresh.takes([answering(*range(100))])
+    assert not fresh.takes([answering() for _ in range(5)])
+
+
+@pytest.mark.parametrize(("worth", "taken"), [(1.0, "++++++++++"), (2.0, "-+++++++++"), (9.0, "----------")])
+def test_whoever_does_a_window_the_same_tokens_are_drawn(worth, taken, make_brief, monkeypatch):
+    """The last token alone decides, and nearly all can be guessed: more than two tokens a step, less than nine."""
+    model = make_brief("llama")
+    with torch.no_grad():
+        for layer in model.module.model.layers:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+    size = Size(rows=1, sequence_tokens=256, page_tokens=4, pages=64, window=16, in_order=False)
+    room = Room.of(model, Sampling(limit_tokens=160, top_k=1), size)
     ops, step = samplers.ways(room)
-    drafted = DraftedSteps(room, *samplers.drafted_ways(room, ops), worth=worth)
+    notes, way = samplers.drafted_way(room, ops)
+    drafted = DraftedSteps(room, notes, [replace(way, worth=worth)])
     windows = []
     monkeypatch.setattr(
         drafted, "takes", lambda running: windows.append(DraftedSteps.takes(drafted, running)) or windows[-1]
     )
-    noise = uniforms(seed=1, row=0, epoch=0, tokens=40).numpy()
-    one, other = (Request(name="", prompt_ids=(305, 7), uniforms_T=noise) for _ in "ab")
-    for request, way in ((one, drafted), (other, None)):
-        engine = Engine(room, ops, step, chunk_tokens=8, stop_ids=frozenset(), drafted=way)
+    one, other = (Request(name="", prompt_ids=(305, 0, 2, 5), uniforms_T=np.zeros(160)) for _ in "ab")
+    for request, by in ((one, drafted), (other, None)):
+        engine = Engine(room, ops, step, chunk_tokens=8, stop_ids=frozenset(), drafted=by)
         engine.submit([request])
         while engine.schedule.busy:
             engine.window()
-    assert "".join("-+"[one] for one in windows[:20]) == taken
+    assert "".join("-+"[one] for one in windows) == taken
     assert one.token_ids == other.token_ids
 
 
@@ -186,6 +222,39 @@ def test_an_exact_model_is_not_sampled_with_guesses(make_decoder):
         EngineSampler(model, COLD, drafts="history")
 
 
+def test_no_step_is_taken_for_nobody(make_brief, prompts):
+    """A window ends when the first sequence has its tokens, however many steps were expected to be needed.
+
+    The last token alone decides, so from the second round of four on all that is guessed is kept.
+    """
+    model = make_brief("llama")
+    with torch.no_grad():
+        for layer in model.module.model.layers:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+    sampling, size = (
+        Sampling(limit_tokens=64, top_k=1),
+        Size(rows=1, sequence_tokens=128, page_tokens=128, pages=1, window=32, in_order=True),
+    )
+    room = Room.of(model, sampling, size)
+    ops, step = samplers.ways(room)
+    engine = Engine(
+        room,
+        ops,
+        step,
+        chunk_tokens=8,
+        stop_ids=frozenset(),
+        drafted=guessing(room, ops),
+    )
+    engine.submit([Request(name="", prompt_ids=(305, 0, 2, 5, 4, 0), uniforms_T=np.zeros(64))])
+    engine.window()
+    assert (engine.drafted.steps, engine.drafted.kept) == (4, 28)
+    assert engine.steps == steps.LOOK  # nothing was known of this call: half of these were for nobody
+    engine.window()
+    assert (engine.drafted.steps, engine.drafted.kept) == (8, 56)
+    assert engine.steps <= steps.LOOK + 8
+
+
 @pytest.fixture
 def on_gpu(
     make_brief: Callable[..., LanguageModel], monkeypatch: pytest.MonkeyPatch
@@ -197,7 +266,7 @@ def on_gpu(
         model.module.cuda()
         return model
 
-    monkeypatch.setattr(samplers, "WORTH", {"kernel": 1.0, "graphs": 1.0})
+    monkeypatch.setattr(samplers, "WORTH", dict.fromkeys(samplers.WORTH, 1.0))
     return make
 
 

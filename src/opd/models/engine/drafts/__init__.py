@@ -12,5 +12,6 @@ A row draws what a step of its own would have drawn behind the same tokens, and 
 were drawn too. So guesses decide how long it takes, and nothing else.
 
 operations.py  the guess, and what is kept of the draws, in torch: the CPU's way, and the reference of the kernels
-steps.py       windows of such steps
+steps.py       windows of such steps, by graphs, by the persistent kernel, or on a CPU
+hindsight.py   what guesses would have come to, and so whose the next window is
 """

@@ -29,6 +29,7 @@ class Params(ctypes.Structure):
         *((name, ctypes.c_int) for name in NUMBERS),
         ("epsilon", ctypes.c_float),
         ("coldness", ctypes.c_float),
+        ("span", ctypes.c_int),
     ]
 
 

@@ -7,12 +7,15 @@ Shapes: as in `board.py`; L layers, V the tokenizer's ids.
                a prefill, a copy for a sibling, a step of the graphs. In place: there is one cache
     steps      all of a window in one launch where every token can be drawn; with top-k, top-p or min-p a launch a
                step for the logits, and the graphs' kernels for cut, draw and board
+    guesses    a launch a step, whose rows are some of a sequence each: drafts/ says which, and keeps what is right
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
+from opd.models.engine.drafts.operations import Ahead
+from opd.models.engine.operations import Choice
 from opd.models.engine.persistent import fit
 from opd.models.engine.persistent.build import NotBuilt
 from opd.models.engine.persistent.cut import CTAS, DOWN_SPLIT, TILE, WORKERS, Cut, blocks_in_order
@@ -63,18 +66,22 @@ class PersistentSteps:
     @torch.inference_mode()
     def run(self, running: Sequence[Request], times: int) -> None:
         """So many steps of the board's first rows, one a request. A `LaunchFailed` says how many came before."""
-        if not self._laid_out:
-            self.lay_out()
-        self._turn_to_fragments(running)
+        self.take_over(running)
         longest = max(request.tokens for request in running)
+        board = self._room.board.first(len(running))
+        lines = {
+            **{name: getattr(board, f"{name}_B") for name in ("ids", "position", "left", "active")},
+            **{name: getattr(board, f"{name}_BW") for name in ("uniform", "token", "logp", "raw_logp")},
+            "table": board.table_BM,
+            "tick": board.tick,
+        }
         if self._room.sampling.full_support:
-            self._program.decode(self._params(rows=len(running), steps=times, longest=longest))
+            self._program.decode(self._params(lines, rows=len(running), steps=times, longest=longest))
             return
         from opd.models.engine.kernels import table  # needs Triton, which the uncut distribution does not
 
-        params = self._params(rows=len(running), steps=1, longest=longest)
-        board, vocabulary = self._room.board.first(len(running)), self._room.shape.vocabulary
-        logits_BV = self._memory["logits"][: fit.ROWS * vocabulary].view(fit.ROWS, vocabulary)[: len(running)]
+        params = self._params(lines, rows=len(running), steps=1, longest=longest)
+        logits_BV = self._logits(len(running))
         for step in range(times):
             try:
                 self._program.decode(params)
@@ -84,6 +91,43 @@ class PersistentSteps:
             uniform_B = board.uniform_BW.index_select(1, board.tick).squeeze(1)
             choice = table.choose_among(logits_BV, uniform_B, self._room.sampling)
             table.advance(board, choice, self._room.stop_V)
+
+    def take_over(self, running: Sequence[Request]) -> None:
+        """All that steps of these read is as the kernel reads it: the weights, and their pages."""
+        if not self._laid_out:
+            self.lay_out()
+        self._turn_to_fragments(running)
+
+    @torch.inference_mode()
+    def choose(self, ahead: Ahead, *, span: int, longest: int) -> Choice:
+        """What the rows of a step draw, `span` a sequence; their keys and values are in its pages.
+
+        After `take_over` of the sequences. A row that does not live draws anything. Raises `LaunchFailed`.
+        """
+        rows, device, sampling = len(ahead.ids_N), ahead.ids_N.device, self._room.sampling
+        token_N = torch.empty(rows, dtype=torch.int64, device=device)
+        logp_N, raw_logp_N = torch.empty(2, rows, dtype=torch.float32, device=device)
+        lines = {
+            "ids": ahead.ids_N,
+            "position": ahead.position_N,
+            "active": ahead.lives_N,
+            "table": ahead.table_NM,
+            "uniform": ahead.uniform_N,
+            "token": token_N,
+            "logp": logp_N,
+            "raw_logp": raw_logp_N,
+        }
+        self._program.decode(self._params(lines, rows=rows, span=span, steps=1, longest=longest))
+        if sampling.full_support:
+            return Choice(token_N=token_N, logp_N=logp_N, raw_logp_N=raw_logp_N)
+        from opd.models.engine.kernels import table
+
+        return table.choose_among(self._logits(rows), ahead.uniform_N, sampling)
+
+    def _logits(self, rows: int) -> torch.Tensor:
+        """Those of a launch that doesn't draw."""
+        vocabulary = self._room.shape.vocabulary
+        return self._memory["logits"][: rows * vocabulary].view(rows, vocabulary)
 
     def put_back(self, running: Sequence[Request]) -> None:
         """All pages of these are rows again, as everyone else reads them."""
@@ -126,15 +170,15 @@ class PersistentSteps:
             memory["bias"].copy_(torch.stack(biases)[:, bias_rows(self._cut).to(weights.norm_H.device)])
         self._laid_out = True
 
-    def _params(self, *, rows: int, steps: int, longest: int) -> Params:
+    def _params(
+        self, lines: Mapping[str, torch.Tensor], *, rows: int, steps: int, longest: int, span: int = 1
+    ) -> Params:
+        """Of a launch whose rows have these lines: the board's, or those of a step with guesses."""
         room, memory = self._room, self._memory
-        shape, board, draws = room.shape, room.board, room.sampling.full_support
+        shape, draws = room.shape, room.sampling.full_support
         there = {
             **memory,
-            **{name: getattr(board, f"{name}_B") for name in ("ids", "position", "left", "active")},
-            **{name: getattr(board, f"{name}_BW") for name in ("uniform", "token", "logp", "raw_logp")},
-            "tick": board.tick,
-            "table": board.table_BM,
+            **lines,
             "stop": room.stop_V,
             "embedding": room.weights.embedding_RH,
             "cos": room.cos_LD,
@@ -150,11 +194,12 @@ class PersistentSteps:
             most_pages=_most_pages(room),
             steps=steps,
             rows=rows,
-            table_width=board.table_BM.shape[1],
+            span=span,
+            table_width=lines["table"].shape[1],
             pages=len(room.pools.keys[0]),
             nobodys=room.pools.nobodys,
             vocabulary=shape.vocabulary,
-            board_width=board.token_BW.shape[1],
+            board_width=lines["token"].stride(0),
             in_flight=IN_FLIGHT,
             in_flight_waiting=IN_FLIGHT_WAITING["long" if longest >= LONG else "short"],
             draws=int(draws),

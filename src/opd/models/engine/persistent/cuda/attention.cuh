@@ -13,8 +13,78 @@ INLINE int value_place(int key, int d) {
     return (d >> 6) * (PAGE * 64) + (key >> 4) * 1024 + (eight >> 1) * 256 + ((d & 7) * 4 + ((key & 7) >> 1)) * 8 + (eight & 1) * 4 + ((key >> 3) & 1) * 2 + (key & 1);
 }
 
+// The new tokens among a warp's 16 keys, where a step has several rows of a sequence: the row's own and those of the rows
+// before it. As a single new token below, they come from the exchange, and are put into the ring's stages by hand. PARTS
+// lanes have a token, a lane 8 numbers of it.
+struct NewTokens {
+    static constexpr int PARTS = HEAD / 8, GROUPS = 32 / PARTS, TURNS = ROWS / GROUPS;
+    int lowest, count = 0, part, group;  // lowest: the first one's place among the 16
+    uint4 key[TURNS], value[TURNS];
+    INLINE bool there(int i) const { return i * GROUPS + group < count; }
+    INLINE int place(int i) const { return lowest + i * GROUPS + group; }
+    // `own`: the place of the row's own token, which may be beyond; `ahead`: how many rows before it; `pair_`: of the row.
+    INLINE void receive(const Params &P, int copy, int pair_, int own, int ahead, int lane) {
+        part = lane % PARTS;
+        group = lane / PARTS;
+        lowest = max(own - ahead, 0);
+        count = max(min(own, 15) - lowest + 1, 0);
+        if (!count) return;
+        bool again;
+        unsigned turns = 0;
+        do {
+            again = false;
+#pragma unroll
+            for (int i = 0; i < TURNS; i++) {
+                key[i] = value[i] = make_uint4(0, 0, 0, 0);
+                const size_t at = (size_t)(copy * PAIRS + pair_ - (own - place(i)) * KEY_HEADS) * HEAD + part * 8;
+                if (there(i)) { key[i] = peek4(P.new_key + at); value[i] = peek4(P.new_value + at); }
+            }
+#pragma unroll
+            for (int i = 0; i < TURNS; i++) again |= missing(key[i]) | missing(value[i]);
+            if (++turns > PATIENCE) __trap();
+        } while (__any_sync(~0u, again));
+    }
+    // Keys that have norms: each is turned at its own position, and the row's own put into its page.
+    INLINE void turn(const Params &P, const bf16 *norm, int first, int own, bf16 *page_keys) {
+        if (!count) return;
+#pragma unroll
+        for (int i = 0; i < TURNS; i++) {
+            const size_t angle = (size_t)min(first + place(i), P.positions - 1) * HEAD;
+            key[i] = HeadTurn(norm, P.cos + angle, P.sin + angle, part)(key[i], P.epsilon, part);
+            if (there(i) && place(i) == own) {
+                *(uint4 *)(page_keys + key_place((first + own) % PAGE, (part >> 2) * 32) + (part & 3) * 8) = key[i];
+                async_fence();  // later launches read it by bulk copies
+            }
+        }
+    }
+    INLINE void put_keys(uint32_t low, uint32_t high) const {  // where the warp's keys are, of the head's halves
+        if (!count) return;
+#pragma unroll
+        for (int i = 0; i < TURNS; i++) {
+            const uint32_t to = (part < 8 ? low : high) + (((place(i) >> 3) * 2 + ((part >> 2) & 1)) * 8 + (place(i) & 7)) * 64 + (part & 3) * 16;
+            if (there(i)) asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(key[i].x), "r"(key[i].y), "r"(key[i].z), "r"(key[i].w) : "memory");
+        }
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncwarp();
+    }
+    INLINE void put_values(uint32_t low, uint32_t high) const {
+        if (!count) return;
+#pragma unroll
+        for (int i = 0; i < TURNS; i++) {
+            const uint32_t words[4] = {value[i].x, value[i].y, value[i].z, value[i].w};
+#pragma unroll
+            for (int j = 0; j < 8; j++) {
+                const uint32_t to = (part < 8 ? low : high) + 2 * (value_place(place(i), part * 8 + j) & 1023);
+                if (there(i)) asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"((uint16_t)(words[j >> 1] >> (16 * (j & 1)))) : "memory");
+            }
+        }
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncwarp();
+    }
+};
+
 // The compute warps' part: scores, their maximum and mass, and the values' sums of 16 keys a warp.
-INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int copy, int layer, int step, const Pages &mine, int warp, int lane) {
+template <bool AHEAD> INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int copy, int layer, int step, const Pages &mine, int warp, int lane) {
     constexpr int HALVES = HEAD / 64, PARTS = HEAD / 8;  // of a head: stages of the ring, and vectors of 16 bytes
     const int g = lane >> 2, t = lane & 3;
     int pair_ = mine.pair, page = mine.page, have = -1;
@@ -26,7 +96,12 @@ INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int c
         uint2 value = make_uint2(0, 0);
         const bf16 *norms = P.head_norms + layer * 2 * HEAD;
         const size_t angle = (size_t)min(position, P.positions - 1) * HEAD;  // a row that has ended may run beyond
-        if (newest) {  // the new token's key and value come from the exchange: memory was read before they existed
+        NewTokens fresh;
+        if constexpr (AHEAD) {
+            fresh.receive(P, copy, pair_, position - first, s.ahead[row], lane);
+            if constexpr (NORMED)
+                fresh.turn(P, norms + HEAD, first, position - first, P.keys + (((size_t)layer * P.pages + s.table[row][page]) * KEY_HEADS + head) * PAGE * HEAD);
+        } else if (newest) {  // the new token's key and value come from the exchange: memory was read before they existed
             const bf16 *from_key = P.new_key + (copy * PAIRS + pair_) * HEAD + lane * 8, *from_value = P.new_value + (copy * PAIRS + pair_) * HEAD + lane * 4;
             const HeadTurn turn(norms + HEAD, P.cos + angle, P.sin + angle, lane % PARTS);
             bool again;
@@ -78,7 +153,9 @@ INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int c
             uint32_t a[HALVES];
 #pragma unroll
             for (int half = 0; half < HALVES; half++) a[half] = r.wait(half) + warp * 2048;
-            if (newest) {
+            if constexpr (AHEAD)
+                fresh.put_keys(a[0], a[HALVES - 1]);
+            else if (newest) {
                 if (lane < PARTS) {
                     uint32_t to = (lane < 8 ? a[0] : a[HALVES - 1]) + ((eight * 2 + ((lane >> 2) & 1)) * 8 + of8) * 64 + (lane & 3) * 16;
                     asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(key.x), "r"(key.y), "r"(key.z), "r"(key.w) : "memory");
@@ -131,7 +208,9 @@ INLINE void attend_pages(const Params &P, Shared &s, Ring &r, Handover &h, int c
             uint32_t a[HALVES];
 #pragma unroll
             for (int half = 0; half < HALVES; half++) a[half] = r.wait(half) + warp * 2048;
-            if (newest) {
+            if constexpr (AHEAD)
+                fresh.put_values(a[0], a[HALVES - 1]);
+            else if (newest) {
                 uint16_t e[4] = {(uint16_t)(value.x & 0xffff), (uint16_t)(value.x >> 16), (uint16_t)(value.y & 0xffff), (uint16_t)(value.y >> 16)};
 #pragma unroll
                 for (int i = 0; i < 4; i++) {

@@ -1,4 +1,5 @@
-// One launch = several decode steps of up to 8 sequences. docs/persistent.md tells the story of a step.
+// One launch = several decode steps of up to 8 sequences, or one of fewer sequences that have several rows each: the
+// newest token, and guesses of what follows (AHEAD). docs/persistent.md tells the story of a step.
 //
 //   132 CTAs, one an SM, all resident:   8 compute warps │ 4 finish warps │ 1 stream warp (and 3 that give registers)
 //
@@ -11,7 +12,7 @@
 #include "draw.cuh"
 
 // ------------------------------------------------------------------------------------------------ compute warps
-INLINE void compute(const Params &P, Shared &s, int cta, int tiles) {
+template <bool AHEAD> INLINE void compute(const Params &P, Shared &s, int cta, int tiles) {
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, row = lane >> 2, t = lane & 3;
     auto waiting = [&](int v) { if (threadIdx.x == 0) *(volatile int *)&s.waiting = v; };
     Ring r(s);
@@ -39,7 +40,7 @@ INLINE void compute(const Params &P, Shared &s, int cta, int tiles) {
             normalise(x, norm, b, s.square[0], P.epsilon, warp, lane);
             multiply_pairs<QKV>(r, h, s, b, c, warp, lane);
             waiting(1);
-            attend_pages(P, s, r, h, copy, layer, step, mine, warp, lane);
+            attend_pages<AHEAD>(P, s, r, h, copy, layer, step, mine, warp, lane);
             // output projection
             poll<Attended::MOST>(of_row(P.mixed + copy * ROWS * ATTENDED, ATTENDED, Attended::first(warp)), b, Attended::count(warp), true);
             multiply_tile<OUT / 2, ATTENDED>(r, b, c, warp, lane);
@@ -186,7 +187,7 @@ INLINE void clear(const Params &P, const Shared &s, const Place &at, int cta, in
 }
 // All steps of the finish warps: slots in the order in which `compute` fills them. A CTA's features of the residual
 // stream are the `x` of the threads that own one.
-INLINE void finish(const Params &P, Shared &s, int cta) {
+template <bool AHEAD> INLINE void finish(const Params &P, Shared &s, int cta) {
     Place at;
     at.tid = threadIdx.x - COMPUTE_THREADS;
     at.lane = threadIdx.x & 31;
@@ -238,18 +239,24 @@ INLINE void finish(const Params &P, Shared &s, int cta) {
             }
         }
         sum_head(P, s, h, cta, at.tid, at.lane);
-        if (P.draws && cta >= CTAS - P.rows) draw_row(P, CTAS - 1 - cta, step, at.tid);
+        if (P.draws && cta >= CTAS - P.rows) draw_row<AHEAD>(P, CTAS - 1 - cta, step, at.tid);
     }
 }
 
 // ------------------------------------------------------------------------------------------------------- a launch
-extern "C" __global__ void __launch_bounds__(THREADS, 1) decode_steps(const __grid_constant__ Params P) {
+template <bool AHEAD> __global__ void __launch_bounds__(THREADS, 1) decode_steps(const __grid_constant__ Params P) {
     extern __shared__ __align__(128) uint8_t raw[];
     Shared &s = *(Shared *)raw;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, cta = blockIdx.x;
+    if constexpr (AHEAD) {  // a window's last steps, when all have drawn what they may
+        bool runs = false;
+        for (int row = 0; row < P.rows; row += P.span) runs |= P.active[row];
+        if (!runs) return;
+    }
     if (threadIdx.x < ROWS) {
         const int row = threadIdx.x;
         s.start[row] = row < P.rows && P.active[row] ? (int)P.position[row] : 0;
+        if constexpr (AHEAD) s.ahead[row] = row < P.rows && P.active[row] ? row % P.span : 0;
     }
     for (int i = threadIdx.x; i < ROWS * TABLE; i += THREADS) {
         const int row = i / TABLE, page = i % TABLE;
@@ -271,20 +278,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) decode_steps(const __gr
         Stream(s, P).walk(P, s, cta, tiles, P.layers * LAYER_BYTES + (size_t)((all_tiles + CTAS - 1) / CTAS) * HEAD_TILE);
     } else if (warp >= COMPUTE) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 120;");
-        finish(P, s, cta);
+        finish<AHEAD>(P, s, cta);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 168;");
-        compute(P, s, cta, tiles);
+        compute<AHEAD>(P, s, cta, tiles);
     }
 }
+inline const void *decode_of(bool ahead) { return ahead ? (const void *)decode_steps<true> : (const void *)decode_steps<false>; }
 
 extern "C" {
 int opd_params_bytes() { return sizeof(Params); }
 int opd_fits() {  // 0, or why this device can't hold the program: 1 the number of SMs, 2 shared memory or registers
     int device, sms, resident = 0;
     if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device) || sms != CTAS) return 1;
-    if (cudaFuncSetAttribute(decode_steps, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared))) { cudaGetLastError(); return 2; }
-    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, decode_steps, THREADS, sizeof(Shared)) || resident < 1) { cudaGetLastError(); return 2; }
+    for (const bool ahead : {false, true}) {
+        const void *kernel = decode_of(ahead);
+        if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared))) { cudaGetLastError(); return 2; }
+        if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, THREADS, sizeof(Shared)) || resident < 1) { cudaGetLastError(); return 2; }
+    }
     return 0;
 }
 int opd_decode(const Params *P, cudaStream_t stream) {  // a CUDA error, or 0
@@ -292,7 +303,7 @@ int opd_decode(const Params *P, cudaStream_t stream) {  // a CUDA error, or 0
     if (!error) error = cudaMemsetAsync(P->unwritten, 0xff, P->unwritten_bytes, stream);
     if (error) return error;
     void *arguments[] = {(void *)P};
-    error = cudaLaunchCooperativeKernel((const void *)decode_steps, dim3(CTAS), dim3(THREADS), arguments, sizeof(Shared), stream);
+    error = cudaLaunchCooperativeKernel(decode_of(P->span > 1), dim3(CTAS), dim3(THREADS), arguments, sizeof(Shared), stream);
     return error ? error : cudaGetLastError();
 }
 const char *opd_error(int code) { return cudaGetErrorString((cudaError_t)code); }

@@ -107,13 +107,14 @@ INLINE Drawn draw(const Params &P, int row, double uniform, int lane) {
     return {id, head.logp(z), (bool)isfinite(head.all)};
 }
 
-// The finish warps of the row's CTA: the row has its token, and its line of the board has moved on by a step.
-INLINE void draw_row(const Params &P, int row, int step, int tid) {
+// The finish warps of the row's CTA: the row has its token, and its line of the board has moved on by a step; with
+// AHEAD the board stays where it is, since what is kept of a sequence's rows is settled behind the launch.
+template <bool AHEAD> INLINE void draw_row(const Params &P, int row, int step, int tid) {
     if (tid >= 32) return;
     const size_t at = (size_t)row * P.board_width + step;  // a window starts at the board's first column
     const double uniform = __ldg(P.uniform + at);
     const bool runs = fresh_byte(P.active + row);  // nobody else writes a row's line
-    const long long left = fresh_long(P.left + row), position = fresh_long(P.position + row);
+    const long long left = AHEAD ? 0 : fresh_long(P.left + row), position = AHEAD ? 0 : fresh_long(P.position + row);
     if (tid == 0) {
         unsigned turns = 0;
         while ((int)(acquire(P.counter + HEADS_DONE * LINE) - (step + 1) * CTAS) < 0)
@@ -126,6 +127,7 @@ INLINE void draw_row(const Params &P, int row, int step, int tid) {
     P.token[at] = token;
     P.logp[at] = drawn.logp;
     P.raw_logp[at] = drawn.logp;
+    if constexpr (AHEAD) return;
     if (token >= 0) {
         P.ids[row] = token;
         P.position[row] = position + 1;

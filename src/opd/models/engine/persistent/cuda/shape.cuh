@@ -19,7 +19,7 @@ constexpr int ARRIVALS = EVERY_LANE ? 32 : 1;  // of a warp
 constexpr int HIDDEN = OPD_HIDDEN, INNER = OPD_INNER, HEADS = OPD_HEADS, KEY_HEADS = OPD_KEY_HEADS, HEAD = OPD_HEAD;
 constexpr bool NORMED = OPD_NORMED;  // queries and keys have norms of their own
 constexpr int GROUP = HEADS / KEY_HEADS, ATTENDED = HEADS * HEAD;
-constexpr int ROWS = 8, PAIRS = ROWS * KEY_HEADS;  // a row is a sequence; a pair is a row and one of its key heads
+constexpr int ROWS = 8, PAIRS = ROWS * KEY_HEADS;  // a row is a token of a sequence; a pair is a row and a key head
 constexpr int PAGE = 128;                          // keys of a page, which one CTA attends to at once
 
 // The grid: one CTA an SM. 128 of them share the layers out, all have a part of the head.
@@ -95,6 +95,7 @@ struct Params {  // the order of program.py's
     int draws;                         // 0: logits only, one step
     int logits_tile, logits_row;       // floats from one tile of 16 ids to the next, and from one row to the next
     float epsilon, coldness;
+    int span;                          // rows of a sequence, one behind the other; 1 where each is one
 };
 
 struct Slot {  // one tile's sums of 8 warps, or one page's attention of 8 warps
@@ -118,5 +119,6 @@ struct __align__(128) Shared {
     int waiting;      // the compute warps wait for other CTAs
     int steps_kept;   // steps whose keys and values are all in their pages
     unsigned long long kept;  // with EVERY_LANE: the barrier at which each such step arrives
+    int ahead[ROWS];          // with AHEAD: how many rows before it have new tokens of the same sequence
 };
 static_assert(sizeof(Shared) <= 232448, "shared memory");
