@@ -13,7 +13,7 @@ from opd.records.errors import AnswerIsNo
 from opd.records.files import is_complete
 from opd.train import objective as objectives
 from opd.train.clock import Spent
-from opd.train.state import States, TrainerState, read_state, read_tensors
+from opd.train.state import States, TrainerState, check_there, read_state, read_tensors
 from opd.train.update import OptimizerSettings, Updater
 
 LENGTHS = [3, 5, 2]
@@ -107,6 +107,27 @@ def test_only_the_newest_is_kept_and_the_one_before_until_it_is_whole(state, tmp
     states.save(state(1_000_000), tensors)
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["step-1000000"]
     assert is_complete(tmp_path / "state" / "step-1000000")
+
+
+def test_a_run_that_has_gone_is_not_made_anew(tmp_path: Path) -> None:
+    """Nor is one that somebody made anew taken for it: that has no lines."""
+    run = tmp_path / "run"
+    with pytest.raises(AnswerIsNo, match=rf"^{run} has gone since the step before"):
+        States(run).begin(1)
+    assert not run.exists()
+    run.mkdir()
+    check_there(run)
+    with pytest.raises(AnswerIsNo, match=rf"^{run} has gone since the step before"):
+        check_there(run, holds="metrics.jsonl")
+
+
+def test_a_state_that_was_begun_and_is_not_published_can_be_dropped(state, tmp_path: Path) -> None:
+    states = States(tmp_path)
+    whole = states.save(state(1), {"master/a": torch.zeros(2)})
+    (states.begin(2) / "shard").write_bytes(b"half")
+    states.drop(2)
+    states.drop(3)  # that nobody began
+    assert list((tmp_path / "state").iterdir()) == [whole]
 
 
 def test_what_a_state_says_is_read_back(state, tmp_path: Path) -> None:

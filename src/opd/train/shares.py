@@ -3,7 +3,6 @@
 So all ranks must see the run's folder. A state goes on on any number of ranks, shared or not, whoever wrote it.
 """
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -52,7 +51,7 @@ def save_shares(states: States, step: int, tensors: Mapping[str, torch.Tensor], 
         retried(lambda: write_rows(folder, shares.placed(tensors), ranks))
     except (OSError, SafetensorError) as error:
         if ranks.writes:
-            shutil.rmtree(folder, ignore_errors=True)  # on a full disk the room is needed
+            states.drop(step)
         raise states.not_written(step, error) from error
 
 
