@@ -23,8 +23,8 @@ def of(tokens: int) -> list[Prompt]:
     return [Prompt(row=0, problem="", answer="", token_ids=(1,) * tokens)]
 
 
-def said(recipe, phase: str | None, *, device: str = "cuda") -> str:
-    return relief(recipe, prompts=of(1_024), phase=phase, device=device)
+def said(recipe, phase: str | None, *, device: str = "cuda", ranks: int = 1) -> str:
+    return relief(recipe, prompts=of(1_024), phase=phase, device=device, ranks=ranks)
 
 
 SIZES = ("student.dtype=bfloat16", "teacher.dtype=bfloat16", "rollouts.limit_tokens=7168", "rollouts.per_prompt=4")
@@ -54,6 +54,18 @@ def test_each_phase_names_what_its_parts_shrink_with(make_recipe) -> None:
     assert "; lower machine.micro_batch_tokens = 32768, machine.head_chunk_tokens = 128" in said(recipe, "score")
     assert "adds" not in said(recipe, "save")
     assert said(recipe, "save").endswith("; lower rollouts.largest_batch = 256, rollouts.limit_tokens = 7168")
+
+
+@pytest.mark.usefixtures("reference")
+@pytest.mark.parametrize(("shard", "more"), [("none", "optimizer"), ("optimizer", "full")])
+def test_ranks_are_told_what_one_of_them_holds_and_what_more_they_can_share(make_recipe, shard: str, more: str):
+    recipe = make_recipe(*SIZES, f'machine.shard="{shard}"')
+    load = load_of(recipe, prompt_tokens=1_024)
+    parts = memory_parts(recipe, load, device="cuda", student=KNOWN, teachers={None: KNOWN}, ranks=4)
+    always = sum(part.bytes for part in parts if part.phase == "always")
+    text = said(recipe, "update", ranks=4)
+    assert text.startswith(f"by the plan {always / GIB:.2f} GiB are always there on a rank and this phase adds ")
+    assert text.endswith(f', or share more of it: machine.shard = "{more}"')
 
 
 @pytest.mark.usefixtures("reference")

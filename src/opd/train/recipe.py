@@ -103,7 +103,7 @@ class MachineSettings(Settings):
     """How many ranks are one vLLM together, as sampler and as scorer: each GPU has a part of every tensor."""
     shard: Sharing = "none"
     """What the ranks of a run share among them: nothing; master weights and AdamW's memory, a share each
-    (`optimizer`); the layers' weights and gradients as well, but while sampling (`full`: FSDP2)."""
+    (`optimizer`); the layers' weights and gradients as well, but while opd's own engine samples (`full`: FSDP2)."""
     link_bytes_per_second: Annotated[float, Field(ge=1e6)] | None = None
     """Of a ring of all ranks, as `benchmarks/bench_ranks.py` measures it, for `opd plan`; null: assumed."""
     recompute_layers: bool = False

@@ -99,7 +99,7 @@ def _rehearsed(recipe: Recipe, place: Path, ranks: Ranks) -> Rehearsal:
         with _room(place, ranks) as folder:
             return _measured(recipe, parts, folder, progress, start_seconds=start_seconds)
     except torch.OutOfMemoryError as error:
-        advice = relief(recipe, prompts=parts.prompts, phase=progress.phase, device=parts.device)
+        advice = relief(recipe, prompts=parts.prompts, phase=progress.phase, device=parts.device, ranks=ranks.count)
         raise AnswerIsNo(
             f"out of device memory in step {progress.step} of the rehearsal, phase {progress.phase}; {advice}"
         ) from error

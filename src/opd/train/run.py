@@ -115,7 +115,9 @@ def run(
             if ranks.writes:
                 _record(error, out, progress, seconds=parts.budget.seconds)
             if isinstance(error, torch.OutOfMemoryError):
-                advice = relief(recipe, prompts=parts.prompts, phase=progress.phase, device=parts.device)
+                advice = relief(
+                    recipe, prompts=parts.prompts, phase=progress.phase, device=parts.device, ranks=ranks.count
+                )
                 raise AnswerIsNo(f"out of device memory ({error}); {advice}") from error
             raise
         finally:
