@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.models.served.doors import Serve, serving
+from tests.train.ranks.commands import called
 from tests.train.ranks.runs import on_ranks
 
 from opd.cli.main import run as command
@@ -251,6 +252,31 @@ def test_a_key_that_is_not_set_is_lacking(make_recipe, tmp_path: Path, monkeypat
     )
     recipe: Recipe = make_recipe(*there)
     assert any("NO_SUCH_KEY is not set" in one for one in make_plan(recipe, out=tmp_path / "x").lacks)
+
+
+@pytest.mark.patient
+def test_of_several_ranks_one_says_what_happens_to_the_servers_and_why_the_run_ends(
+    make_recipe, load, tmp_path: Path, serve
+) -> None:
+    server = serve(load("teacher", dtype="float32"))
+    recipe = make_recipe(*by(server), "rollouts.prompts_per_step=4")
+    write_json(tmp_path / "r.json", recipe.resolved())
+    seen: list[int] = []
+
+    def refuse() -> None:
+        seen.append(1)
+        if len(seen) > 4:  # of the start
+            server.door.statuses = [404] * 9
+
+    server.door.asked = refuse
+    words = (str(tmp_path / "r.json"), "--quiet")
+    (status, said), (other_status, other_said) = called(tmp_path / "run", words, words)
+    assert (status, other_status) == (1, 1)
+    both = said + other_said
+    assert both.count("is left out from now on") == 1
+    assert both.count("opd:") == 1
+    assert "all of the teacher's servers are left out" in said
+    assert "Traceback" not in both
 
 
 def test_what_ranks_and_tries_have_of_a_server_is_one_record_of_it() -> None:

@@ -66,6 +66,7 @@ def _of_one(
             alternatives=scoring.alternatives,
             ranks=ranks.count,
             section=section(name),
+            is_said=ranks.writes,
             first=ranks.first,
         )
     scorer = choose_scorer(

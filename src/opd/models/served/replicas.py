@@ -40,6 +40,7 @@ class Replica:
 
     facts: TeacherServer
     first_pause_seconds: float
+    is_said: bool = True  # what happens to it; several ranks see the same, and one of them says it
     scored: int = 0
     failures: int = 0
     last: str | None = None  # its last failure
@@ -60,7 +61,7 @@ class Replica:
         self.last = str(error)
         if not error.busy and self.out_since is None:
             self.out_since = now
-            _LOG.warning("the teacher's server %s is left out for a while: %s", self.facts.url, error)
+            self.say(f"is left out for a while: {error}")
         if now < self.back_at:  # others of its requests failed before, of the same
             return
         own = self.first_pause_seconds * 2 ** min(self.pauses, MOST_DOUBLINGS) * _CHANCE.uniform(0.5, 1.5)
@@ -71,8 +72,16 @@ class Replica:
         """It is not asked again."""
         self.failures += 1
         self.last = str(error)
+        if self.refused:  # others of its requests were under way
+            return
         self.refused, self.out_since = True, now
-        _LOG.warning("the teacher's server %s is left out from now on: %s", self.facts.url, error)
+        self.say(f"is left out from now on: {error}")
+
+    def say(self, what: str) -> None:
+        """A line on the server."""
+        _LOG.log(
+            logging.WARNING if self.is_said else logging.INFO, "the teacher's server %s %s", self.facts.url, what
+        )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -209,7 +218,7 @@ class Step:
             lane.proving = False
         if replica.out_since is not None:
             replica.out_since = None
-            _LOG.warning("the teacher's server %s is back", replica.facts.url)
+            replica.say("is back")
         lane.unproven = False
         self._tell()
 

@@ -23,8 +23,9 @@ class ServedScorer:
     """A `Scorer` for sequences of at most `sequence_tokens` tokens, prompt and response together.
 
     `reference` is what each server is compared with, `alternatives` so many of the teacher's likeliest tokens at each
-    place, `ranks` how many processes share the servers, `section` of the recipe where they are named. Nothing is
-    asked before `start`, or `go_on` with what another rank's start has found.
+    place, `ranks` how many processes share the servers, `section` of the recipe where they are named; `is_said`: this
+    one of them says what happens to a server. Nothing is asked before `start`, or `go_on` with what another rank's
+    start has found.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class ServedScorer:
         alternatives: int = 0,
         ranks: int = 1,
         section: str = "machine",
+        is_said: bool = True,
     ) -> None:
         self._settings = settings
         self._needs = Needs(
@@ -46,6 +48,7 @@ class ServedScorer:
             section=section,
         )
         self._in_flight = max(1, settings.in_flight // ranks)
+        self._is_said = is_said
         self._replicas: list[Replica] = []
 
     def start(self) -> tuple[TeacherServer, ...]:
@@ -67,7 +70,10 @@ class ServedScorer:
 
     def go_on(self, servers: Sequence[TeacherServer]) -> None:
         """These servers are taken as they are: another process has proven them for this run."""
-        self._replicas = [Replica(facts=one, first_pause_seconds=self._settings.pause_seconds) for one in servers]
+        self._replicas = [
+            Replica(facts=one, first_pause_seconds=self._settings.pause_seconds, is_said=self._is_said)
+            for one in servers
+        ]
 
     def score(self, rollouts: Sequence[Rollout]) -> list[ScoredRollout]:
         """Each rollout with the teacher's log-probability (nats) of its tokens; see `Scorer`.
@@ -135,6 +141,7 @@ def served_scorer(
     alternatives: int,
     ranks: int = 1,
     section: str = "machine",
+    is_said: bool = True,
     first: Callable[[Callable[[], Any]], Any] = lambda call: call(),
 ) -> ServedScorer:
     """The scorer of a run whose teacher's directory is this, with every server proven.
@@ -149,6 +156,7 @@ def served_scorer(
         alternatives=alternatives,
         ranks=ranks,
         section=section,
+        is_said=is_said,
     )
     scorer.go_on(first(scorer.start))
     return scorer

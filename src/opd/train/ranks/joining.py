@@ -6,8 +6,11 @@ RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT say which process this
 without them, or with a WORLD_SIZE of 1, it is alone. NCCL sums what lies on GPUs, a GPU a rank, and gloo the rest.
 """
 
+import logging
 import os
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,12 +21,15 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from opd.models.machine import choose_device
-from opd.records.errors import AnswerIsNo, AskedWrongly
+from opd.records.errors import AnswerIsNo, AskedWrongly, OpdError
 from opd.train.ranks.ranks import ALONE, RankLost, Ranks
 from opd.train.ranks.watch import LOST_AFTER_SECONDS, Watch
 
 JOIN_SECONDS = 600.0  # until the last rank has come
+SAY_SECONDS = 30.0  # then it is said who has not
 LONGEST_WAIT_SECONDS = 3_600.0  # for ranks whose hearts beat: a checkpoint on a slow disk, or a step on a slow GPU
+MOST_NAMED = 8
+_LOG = logging.getLogger(__name__)
 _NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -76,7 +82,8 @@ def joined(*, device: str, lost_after_seconds: float = LOST_AFTER_SECONDS) -> It
     if on_gpu:
         take_gpu(place)
     try:
-        watch = _meet(place, on_gpu=on_gpu, lost_after_seconds=lost_after_seconds)
+        with who_is_missing_said(place):
+            watch = _meet(place, on_gpu=on_gpu, lost_after_seconds=lost_after_seconds)
     except RuntimeError as error:
         where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         why = str(error).partition("\n")[0]
@@ -91,12 +98,65 @@ def joined(*, device: str, lost_after_seconds: float = LOST_AFTER_SECONDS) -> It
     except BaseException as error:
         own = f"rank {place.rank} has ended: {type(error).__name__}: {error}"
         watch.note(error.why if isinstance(error, RankLost) else own)
+        if place.rank != 0 and isinstance(error, OpdError) and not error.said_elsewhere:
+            error.said_elsewhere = watch.first_has_left()  # rank 0 was told, and says it once for all
         watch.leave()
         if place.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":  # else torchrun holds it
             watch.see_off()
         raise
     watch.leave()
     dist.destroy_process_group()
+
+
+@contextmanager
+def who_is_missing_said(place: Place) -> Iterator[None]:
+    """Inside, a rank that has come says after half a minute which have not, as far as it can know."""
+    over = threading.Event()
+    threading.Thread(target=_look_for_missing, args=(place, over), name="roll-call", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _look_for_missing(place: Place, over: threading.Event) -> None:
+    """Writes this rank into the roll that all share, and later reads it; the lowest that has come speaks."""
+    began = time.monotonic()
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun's store outlives the ranks
+    keys = [f"opd/come/{start}/{rank}" for rank in range(place.count)]
+    missing: list[int] | None = None
+    try:
+        # a connection of its own: the usual one is not there before all ranks are
+        patience = timedelta(seconds=min(SAY_SECONDS, JOIN_SECONDS))
+        roll = dist.TCPStore(  # type: ignore[attr-defined]  # the stub lacks it
+            address, port, is_master=False, timeout=patience, wait_for_workers=False
+        )
+        roll.set(keys[place.rank], "1")
+        if over.wait(SAY_SECONDS - (time.monotonic() - began)):
+            return
+        missing = [rank for rank, key in enumerate(keys) if not roll.check([key])]
+    except RuntimeError:  # nobody holds the store
+        if over.wait(max(0.0, SAY_SECONDS - (time.monotonic() - began))):
+            return
+    come = [rank for rank in range(place.count) if missing is None or rank not in missing]
+    if missing is None or (missing and place.rank == min(come)):
+        who = "rank 0, or torchrun," if missing is None else _counted(missing)
+        _LOG.warning(
+            "%s not come to %s:%d in %.0f s, and is waited for %.0f s in all; see what was said where it was started",
+            f"{who} has" if missing is None or len(missing) == 1 else f"each of {who} has",
+            address,
+            port,
+            time.monotonic() - began,
+            JOIN_SECONDS,
+        )
+
+
+def _counted(ranks: Sequence[int]) -> str:
+    """`rank 3`, `ranks 3, 5`, and of many the first and how many there are."""
+    few = ", ".join(map(str, ranks[:MOST_NAMED]))
+    more = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
+    return f"rank{'' if len(ranks) == 1 else 's'} {few}{more}"
 
 
 def take_gpu(place: Place) -> None:

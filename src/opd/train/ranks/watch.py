@@ -73,6 +73,16 @@ class Watch:
                 return
             time.sleep(_LOOK_SECONDS / 5)
 
+    def first_has_left(self) -> bool:
+        """Whether rank 0 has ended by itself, after some time to do so: then it says why the run ends."""
+        deadline = time.monotonic() + _FAREWELL_SECONDS
+        try:
+            while not (left := self._store.check(["left/0"])) and time.monotonic() < deadline:
+                time.sleep(_LOOK_SECONDS / 5)
+        except RuntimeError:  # the store has gone, and maybe rank 0 without a word
+            return False
+        return bool(left)
+
     def ended(self) -> str | None:
         """Why the run ends; None when it goes on, as far as is known. The store is asked twice a second at most."""
         if time.monotonic() - self._looked < _LOOK_SECONDS:
