@@ -30,13 +30,14 @@ def test_two_models_of_one_tokenizer_are_a_pair() -> None:
 def test_more_tokens_on_one_side_are_refused() -> None:
     """E33: the teacher would have scores for tokens that the student can't write, or none for those it can."""
     said = str(mismatch(speaker(), speaker("<extra>")))
-    assert "different vocabularies (of 312 and 313)" in said
+    assert "different vocabularies (of 312 and 313 ids; id 312 is nothing to the student and '<extra>' to the" in said
     assert "use a pair with one tokenizer" in said
 
 
 def test_vocabularies_of_one_size_with_other_tokens_are_refused() -> None:
-    """E33: the size alone says nothing; the same id stands for another text."""
-    assert "different vocabularies (of 313 and 313)" in str(mismatch(speaker("<one>"), speaker("<other>")))
+    """E33: the size alone says nothing; the same id stands for another text. The first such id is named."""
+    said = str(mismatch(speaker("<one>", "<two>"), speaker("<other>", "<two more>")))
+    assert "(of 314 and 314 ids; id 312 is '<one>' to the student and '<other>' to the teacher)" in said
 
 
 def test_other_ends_of_sequence_are_refused() -> None:
