@@ -173,6 +173,26 @@ def test_a_group_that_fails_twice_is_named_with_its_last_error(cluster: dict[str
     assert not (out / "score.json").exists()
 
 
+def test_a_folder_that_vanishes_is_made_anew_by_nobody_and_gets_no_score(
+    cluster: dict[str, str], alone: Path, tmp_path: Path
+) -> None:
+    """Workers are in the midst of their groups; brought back, it is completed."""
+    out = tmp_path / "out"
+
+    def move(samples: Sequence[Sample], *, found: bool) -> None:
+        if not found and out.exists():
+            out.rename(tmp_path / "moved")
+
+    with pytest.raises(AnswerIsNo, match="out has gone since the evaluation began"):
+        evaluate(ASKED, STUDENT, out, report=move, spread=TWO)
+    time.sleep(1)  # for whoever were to write still
+    assert not out.exists()
+    assert not (tmp_path / "moved/score.json").exists()
+    (tmp_path / "moved").rename(out)
+    evaluate(ASKED, STUDENT, out)
+    assert_same(out, alone)
+
+
 def test_a_cluster_of_its_own_ends_with_the_command(alone: Path, tmp_path: Path) -> None:
     """And its ports, which Ray opens to all, need a token that only its own processes have."""
     out = tmp_path / "out"

@@ -7,7 +7,6 @@ stands in the folder: an evaluation that lost this process goes on as a local on
 """
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -18,16 +17,15 @@ from typing import Any
 from opd.evaluate.drawing import Drawing, DrawingSettings, Job, Opening, longest_prompts
 from opd.evaluate.folder import PROTOCOL
 from opd.evaluate.worker import job_of, loaded, start_values, values_of
+from opd.fanout.calls import MOST_TRIES, Call
 from opd.fanout.cluster import joined
 from opd.fanout.comparing import shared
-from opd.fanout.pool import MOST_TRIES, Call, Pool, Work
+from opd.fanout.pool import Pool, Work
+from opd.fanout.seen import unlike
 from opd.models.load import find_model, model_digest
 from opd.records.errors import AnswerIsNo
 from opd.records.files import PARTIAL, sha256
 from opd.records.places import SHIPPED
-
-SEEN_SECONDS = 90.0  # so long may a network's file system keep from one machine what another has written
-_LOOK_SECONDS = 0.2
 
 Say = Callable[[str], None]
 
@@ -127,23 +125,19 @@ def _open(
 
 
 def publish(path: Path, answer: Mapping[str, str]) -> str | None:
-    """None, and the file stands under its own name; or why what a worker wrote is not what is here.
-
-    A network's file system may show it late: it is waited for.
-    """
+    """None, and the file stands under its own name; or why what a worker wrote is not what is here, at this look."""
     written = Path(answer["path"])
-    deadline = time.monotonic() + SEEN_SECONDS
-    while not (written.is_file() and sha256(written) == answer["sha256"]):
-        if time.monotonic() > deadline:
-            return f"{written} does not hold here what a worker wrote there: is it the same folder on both machines?"
-        list(written.parent.iterdir())  # has the names read anew
-        time.sleep(_LOOK_SECONDS)
-    flushed = os.open(written.parent, os.O_RDONLY)
+    if (other := unlike(written, answer["sha256"])) is not None:
+        return f"{other}, where a worker wrote it: is it the same folder on both machines?"
     try:
-        written.replace(path)
-        os.fsync(flushed)
-    finally:
-        os.close(flushed)
+        flushed = os.open(written.parent, os.O_RDONLY)
+        try:
+            written.replace(path)
+            os.fsync(flushed)
+        finally:
+            os.close(flushed)
+    except OSError as error:
+        return f"{written} can't be given its name here ({error.strerror})"
     return None
 
 

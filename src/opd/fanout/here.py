@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from opd.fanout.pool import MOST_TRIES, Call, Outcome
+from opd.fanout.calls import MOST_TRIES, Call, Fault, Outcome
 from opd.records.errors import AskedWrongly, OpdError
 
 
@@ -20,7 +20,7 @@ class Here:
         calls: Sequence[Call],
         *,
         interrupted: Callable[[], bool] = lambda: False,
-        fault: Callable[[Call, Any], str | None] = lambda *_: None,
+        fault: Fault = lambda *_: None,
     ) -> Iterator[Outcome]:
         """See `Pool.work`; a call that failed waits until the others had their turn."""
         due = deque((call, 1) for call in calls)

@@ -11,39 +11,24 @@ disk.
 
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
 from opd.fanout import remote
+from opd.fanout.calls import Call, Calls, Fault, Outcome
 from opd.fanout.cluster import Cluster
 from opd.fanout.comparing import SharedFolder, refuse_other_install
 from opd.records.errors import AnswerIsNo, AskedWrongly, OpdError
 
-MOST_TRIES = 2
 WAIT_SECONDS = 15.0  # then it is said that the cluster has no place yet
 FOLDER_SECONDS = 90.0  # a share that recovers takes some tens of seconds; one that is gone holds whoever asks
+LONG_SECONDS = 600.0  # of one piece of work; then it is said, and again after twice as long
+BEGIN_SECONDS = 1_800.0  # a large model from a slow share takes some minutes; one from a share that is dead, for ever
 _TICK_SECONDS = 1.0
+_LOOK_SECONDS = 0.2  # between two looks for what is not seen yet
 _DETAIL = re.compile(r"Worker exit detail: (.*?)(?: Some common causes|$)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Call:
-    """One piece of work: what it is called where it fails, and what `do` is given."""
-
-    name: str
-    values: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of a call: an answer, or the last error of those that it met."""
-
-    call: Call
-    answer: Any = None
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +52,7 @@ class _Worker:
     place: Mapping[str, str] = field(default_factory=dict)
     since: float = field(default_factory=time.monotonic)  # it was asked what it is asked now
     is_late: bool = False
+    said_after: float = LONG_SECONDS  # it has been at what it is asked now, when that is said
     call: Call | None = None
     asked_wrongly: bool = False  # its last call, which would fail every time
     replaces: bool = False  # one that was lost before it had begun
@@ -83,6 +69,10 @@ class _Worker:
     def has_begun(self) -> bool:
         """Whether it has what it works with."""
         return self.at == "work"
+
+    def asked_now(self) -> None:
+        """It has been asked for the next thing."""
+        self.since, self.said_after = time.monotonic(), LONG_SECONDS
 
 
 class Pool:
@@ -129,6 +119,8 @@ class Pool:
     def start(self, count: int) -> None:
         """So many have been compared with this process and have begun.
 
+        One that has not begun after half an hour is taken for lost.
+
         Raises `AnswerIsNo` for another install, for a folder that can't be used, and when one is lost twice; what the
         target raises as an `OpdError` comes through as it is.
         """
@@ -148,49 +140,57 @@ class Pool:
         calls: Sequence[Call],
         *,
         interrupted: Callable[[], bool] = lambda: False,
-        fault: Callable[[Call, Any], str | None] = lambda *_: None,
+        fault: Fault = lambda *_: None,
     ) -> Iterator[Outcome]:
         """What came of each call, as soon as it is known; none is handed out any more once it is interrupted.
 
-        `fault` says of an answer why it doesn't count, and then the call has failed.
+        Where `fault` says that an answer doesn't count, it is asked again for a while, in which the workers go on:
+        what was written elsewhere may be seen here late.
         """
-        due = deque(calls)
-        failures: dict[Call, list[str]] = {call: [] for call in calls}
+        all_calls = Calls(calls, say=self._say)
         while True:
             if interrupted():
-                due.clear()
+                all_calls.stop()
             for worker in self._workers:
-                if worker.has_begun and worker.call is None and due:
-                    worker.call, worker.asked_wrongly = due.popleft(), False
-                    worker.waits = worker.actor.do.remote(worker.call.values)
-            if not due and not any(worker.call for worker in self._workers):
+                if worker.has_begun and worker.call is None and all_calls.are_due:
+                    self._hand(worker, all_calls.next())
+            if not (all_calls.are_due or all_calls.are_looked_for or any(one.call for one in self._workers)):
                 return
-            for worker in self._heard():
-                if not worker.has_begun:
-                    self._lead(worker)
-                    continue
-                call = worker.call
-                assert call is not None, "it was at work"
-                answer, error = self._answer(worker)
-                worker.call = None
-                error = error or fault(call, answer)
-                if error is None:
-                    yield Outcome(call=call, answer=answer)
-                    continue
-                failures[call].append(error)
-                if len(failures[call]) < MOST_TRIES and not worker.asked_wrongly:
-                    self._say(f"{call.name} failed and is tried again: {error}")
-                    due.append(call)
+            for worker in self._heard(looking=all_calls.are_looked_for):
+                if worker.has_begun:
+                    yield from self._take(worker, all_calls)
                 else:
-                    yield Outcome(call=call, error=error)
+                    self._lead(worker)
+            yield from all_calls.seen(fault)
 
-    def _heard(self) -> list[_Worker]:
-        """Those that have an answer, or are lost; waits a moment for one."""
+    def _take(self, worker: _Worker, calls: Calls) -> Iterator[Outcome]:
+        """What a worker that was at work says of it, which is over where that was its last try."""
+        call = worker.call
+        assert call is not None, "it was at work"
+        answer, error = self._answer(worker)
+        worker.call = None
+        if error is None:
+            calls.answered(call, answer)
+        else:
+            yield from calls.failed(call, error, for_good=worker.asked_wrongly)
+
+    def _hand(self, worker: _Worker, call: Call) -> None:
+        """The worker is at this call from now on."""
+        worker.call, worker.asked_wrongly = call, False
+        worker.asked_now()
+        worker.waits = worker.actor.do.remote(call.values)
+
+    def _heard(self, *, looking: bool = False) -> list[_Worker]:
+        """Those that have an answer, or are lost; waits a moment for one, a shorter one for who is `looking`."""
         waiting = {worker.waits: worker for worker in self._workers if worker.waits is not None}
+        moment = _LOOK_SECONDS if looking else _TICK_SECONDS
+        if not waiting and looking:
+            time.sleep(moment)
+            return []
         if not waiting:
             raise AnswerIsNo("no worker is left; what stands is kept, and the same command goes on from there")
-        heard, _ = self._ray.wait(list(waiting), num_returns=1, timeout=_TICK_SECONDS)
-        self._watch(worker for ref, worker in waiting.items() if ref not in heard)
+        heard, _ = self._ray.wait(list(waiting), num_returns=1, timeout=moment)
+        self._watch([worker for ref, worker in waiting.items() if ref not in heard])
         return [waiting[ref] for ref in heard]
 
     def _lead(self, worker: _Worker) -> None:
@@ -200,7 +200,7 @@ class Pool:
             if worker.at == "lost":
                 return
             raise AnswerIsNo(f"{worker.name} can't begin: {error}")
-        worker.since = time.monotonic()
+        worker.asked_now()
         if worker.at == "introduce":
             worker.place = answer["place"]
             refuse_other_install(answer["install"], self._install, where=worker.name)
@@ -252,16 +252,37 @@ class Pool:
         )
         self._hired += 1
 
-    def _watch(self, workers: Iterator[_Worker]) -> None:
-        """Says once of a worker that Ray has no place for it; refuses a folder whose server must be gone."""
+    def _watch(self, workers: Sequence[_Worker]) -> None:
+        """Says of a worker that Ray has no place for it, or that it has been at one thing for long.
+
+        Refuses a folder whose server must be gone, and has one that does not begin replaced.
+        """
         for worker in workers:
             seconds = time.monotonic() - worker.since
-            if worker.at == "introduce" and seconds > WAIT_SECONDS and not worker.is_late:
-                worker.is_late = True
-                self._say(f"Ray has no place for {worker.name} yet; waiting for one")
-            if worker.at == "folder" and seconds > FOLDER_SECONDS:
-                fault = f"it has not answered for {FOLDER_SECONDS:g} seconds"
-                self._asked.folder.refuse(fault, where=f"by {worker.name}")
+            if worker.at == "introduce":
+                if seconds > WAIT_SECONDS and not worker.is_late:
+                    worker.is_late = True
+                    self._say(f"Ray has no place for {worker.name} yet; waiting for one")
+            elif worker.at == "folder":
+                if seconds > FOLDER_SECONDS:
+                    fault = f"it has not answered for {FOLDER_SECONDS:g} seconds"
+                    self._asked.folder.refuse(fault, where=f"by {worker.name}")
+            elif worker.at == "begin" and seconds > BEGIN_SECONDS:
+                worker.waits = None
+                self._ray.kill(worker.actor)
+                self._lost(worker, f"it had not begun after {_spoken(seconds)}, as where what it loads is gone")
+            elif seconds > worker.said_after:
+                worker.said_after *= 2
+                doing = "loading what it works with" if worker.call is None else f"at {worker.call.name}"
+                self._say(
+                    f"{worker.name} has been {doing} for {_spoken(seconds)}; if it hangs, as on a share that is gone "
+                    "there, end that process: another goes on in its place"
+                )
+
+
+def _spoken(seconds: float) -> str:
+    """In minutes, as people say it; in seconds where it is less than two."""
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
 
 
 def _of_task(error: Any) -> str:

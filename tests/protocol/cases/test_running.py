@@ -13,7 +13,7 @@ import pytest
 
 from opd.cli.main import run
 from opd.fanout.here import Here
-from opd.fanout.pool import Call
+from opd.fanout.calls import Call
 from opd.protocol.cases.matrix import Unit, read_matrix
 from opd.protocol.cases.running import Place, UnitReceipt, run_units
 from opd.records.errors import AnswerIsNo, AskedWrongly

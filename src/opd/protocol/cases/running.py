@@ -4,27 +4,25 @@ A unit is done when its receipt stands and the small files that it names have th
 written by this process alone, once it has seen those files; who did the work, and where, is in them.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from opd.fanout.calls import Call, Fault, Outcome
 from opd.fanout.cluster import joined
 from opd.fanout.comparing import shared
 from opd.fanout.here import Here
-from opd.fanout.pool import Call, Outcome, Pool, Work
+from opd.fanout.pool import Pool, Work
 from opd.fanout.remote import install
+from opd.fanout.seen import unlike
 from opd.protocol.cases.carrying import Carrier, claim
 from opd.protocol.cases.matrix import Unit
 from opd.records.errors import AnswerIsNo
 from opd.records.files import alone, check_writable, sha256, write_json
 from opd.records.receipts import RECEIPT
 from opd.records.settings import Settings, read
-
-SEEN_SECONDS = 90.0  # so long may a network's file system keep from one machine what another has written
-_LOOK_SECONDS = 0.2
 
 Say = Callable[[str], None]
 
@@ -53,7 +51,7 @@ class Working(Protocol):
         calls: Sequence[Call],
         *,
         interrupted: Callable[[], bool],
-        fault: Callable[[Call, Any], str | None],
+        fault: Fault,
     ) -> Iterator[Outcome]:
         """See `Pool.work`."""
 
@@ -137,21 +135,13 @@ def _write(out: Path, unit: Unit, answer: dict[str, Any]) -> UnitReceipt:
     return receipt
 
 
-def _seen(out: Path, due: dict[Call, Unit]) -> Callable[[Call, Any], str | None]:
-    """Says of an answer why it doesn't count: its files are not here, as they were there."""
+def _seen(out: Path, due: dict[Call, Unit]) -> Fault:
+    """Says of an answer why it doesn't count yet: its files are not here, as they were there."""
 
     def fault(call: Call, answer: Any) -> str | None:
-        folder, deadline = out / due[call].name, time.monotonic() + SEEN_SECONDS
-        while True:
-            other = [name for name, digest in answer["files"].items() if not _is(folder / name, digest)]
-            if not other:
-                return None
-            if time.monotonic() > deadline:
-                return f"{folder / other[0]} is not here what it was on {answer['host']}: is it the same folder?"
-            time.sleep(_LOOK_SECONDS)
+        for name, digest in answer["files"].items():
+            if (other := unlike(out / due[call].name / name, digest)) is not None:
+                return f"{other}, unlike on {answer['host']}: is it the same folder?"
+        return None
 
     return fault
-
-
-def _is(path: Path, digest: str) -> bool:
-    return path.is_file() and sha256(path) == digest
