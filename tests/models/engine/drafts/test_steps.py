@@ -181,6 +181,18 @@ def test_windows_are_left_to_others_while_guesses_are_not_worth_their_rows(make_
     assert not fresh.takes([answering() for _ in range(5)])
 
 
+def test_where_the_kernel_is_gone_guesses_are_measured_by_what_is_left(make_decoder):
+    """Nine steps of the kernel's for one, or 1.1 of the graphs'; asking once more changes no answer."""
+    model = make_decoder("qwen2")
+    room = Room.of(model, COLD, Size(rows=1, sequence_tokens=512, page_tokens=512, pages=1, window=32, in_order=True))
+    notes, way = samplers.drafted_way(room, samplers.ways(room)[0])
+    drafted = DraftedSteps(room, notes, [replace(way, worth=9.0, worth_alone=1.1)])
+    one = answering(*range(40))
+    assert [drafted.takes([one]) for _ in range(3)] == [False] * 3
+    drafted.leave_kernel()
+    assert [drafted.takes([one]) for _ in range(3)] == [True] * 3
+
+
 @pytest.mark.parametrize(("worth", "taken"), [(1.0, "++++++++++"), (2.0, "-+++++++++"), (9.0, "----------")])
 def test_whoever_does_a_window_the_same_tokens_are_drawn(worth, taken, make_brief, monkeypatch):
     """The last token alone decides, and nearly all can be guessed: more than two tokens a step, less than nine."""

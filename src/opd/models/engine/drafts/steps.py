@@ -36,6 +36,7 @@ class Way:
 
     step: Step  # (sequences, longest), with the notes of `DraftedSteps`
     worth: float = 1.0  # what it takes, in steps of those that would have the window without guesses
+    worth_alone: float = 1.0  # the same where the persistent kernel has no window any more
     kernel: PersistentSteps | None = None  # whose step it is, which reads pages as fragments; null: pages are rows
 
 
@@ -56,7 +57,7 @@ class DraftedSteps:
 
     def leave_kernel(self) -> None:
         """The persistent kernel is not asked again."""
-        self._ways = [way for way in self._ways if way.kernel is None]
+        self._ways = [replace(way, worth=way.worth_alone) for way in self._ways if way.kernel is None]
 
     def begin(self) -> None:
         """A call begins, which knows nothing of the last one: what its windows are done by depends on it alone."""
