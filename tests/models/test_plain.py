@@ -143,6 +143,12 @@ def test_a_score_that_is_not_finite_is_an_error_that_names_the_row(random_models
         PlainScorer(model).score(rollouts)
 
 
+@pytest.mark.parametrize("largest_batch", [0, -3])
+def test_a_batch_of_nobody_is_refused(student64, largest_batch):
+    with pytest.raises(AskedWrongly, match=f"^largest_batch = {largest_batch}: it is at least 1$"):
+        PlainSampler(student64, Sampling(limit_tokens=4), largest_batch=largest_batch)
+
+
 def test_no_prompts_or_no_seeds_give_no_rollouts(student64):
     """As with the engine: every sampler says the same."""
     sampling = Sampling(limit_tokens=4)

@@ -62,6 +62,17 @@ def test_a_path_of_the_engine_can_be_asked_for_by_name(asked, passed, random_mod
     assert asked_for == [passed]
 
 
+@pytest.mark.parametrize(("known", "passed"), [(None, 1), (77, 77)])
+def test_the_engine_is_told_the_longest_prompt(known, passed, random_models, monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        samplers, "EngineSampler", lambda *_, **how: told.append(how["prompt_tokens"]) or SimpleNamespace(said="")
+    )
+    model = load_model(random_models / "student", dtype="float32", device="cpu")
+    choose_sampler(model, SAMPLING, engine="auto", largest_batch=8, prompt_tokens=known)
+    assert told == [passed]
+
+
 @pytest.mark.parametrize(
     ("asked", "because"),
     [("graphs", "CUDA graphs are a GPU's, and the model is on the CPU"), ("persistent", "no GPU")],

@@ -38,6 +38,8 @@ class PlainSampler:
     """
 
     def __init__(self, model: LanguageModel, sampling: Sampling, *, largest_batch: int = 256) -> None:
+        if largest_batch < 1:
+            raise AskedWrongly(f"largest_batch = {largest_batch}: it is at least 1")
         with torch.compiler.set_stance("force_eager"):
             _check_decoder(model)
         self._model = model

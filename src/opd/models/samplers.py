@@ -47,7 +47,8 @@ def choose_sampler(
 ) -> Chosen:
     """The sampler that was asked for; `auto` is the engine for every model that it can run, and `drafts` need it.
 
-    vLLM has to know the longest prompt, `prompt_tokens` (null: all that the context leaves), whether it `sleeps`
+    `prompt_tokens` are those of the longest prompt; null: not known, and vLLM makes room for all that the context
+    leaves. vLLM has to know, too, whether it `sleeps`
     between two calls, and the ranks that it spans, its `team`. Raises `AskedWrongly` when what was asked for can't
     run the model, or nothing can.
     """
@@ -62,7 +63,14 @@ def choose_sampler(
         )
         return Chosen(sampler=served, said=f"{said} {vllm_version()}", differs=True)
     if said == ENGINE:
-        own = EngineSampler(model, sampling, largest_batch=largest_batch, persistent=OURS[engine], drafts=drafts)
+        own = EngineSampler(
+            model,
+            sampling,
+            largest_batch=largest_batch,
+            persistent=OURS[engine],
+            drafts=drafts,
+            prompt_tokens=prompt_tokens or 1,
+        )
         return Chosen(sampler=own, said=own.said, differs=narrow and model.exact is None)
     return Chosen(sampler=PlainSampler(model, sampling, largest_batch=largest_batch), said=said, differs=narrow)
 

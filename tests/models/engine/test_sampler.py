@@ -409,6 +409,20 @@ def test_the_prompt_is_computed_once_for_all_of_its_rollouts(make_decoder, promp
         assert [(span.start, len(span.ids)) for span in spans] == [(0, 6)]
 
 
+@pytest.mark.parametrize(
+    "name", ["largest_batch", "page_tokens", "cache_tokens", "window", "chunk_tokens", "prompt_tokens"]
+)
+@pytest.mark.parametrize("value", [0, -3])
+def test_a_size_that_is_none_is_refused_by_its_name(make_decoder, name, value):
+    with pytest.raises(AskedWrongly, match=f"^{name} = {value}: it is at least 1$"):
+        EngineSampler(make_decoder("qwen2"), FREE, **{name: value})
+
+
+def test_drafts_that_there_are_none_of_are_refused_with_those_that_there_are(make_decoder):
+    with pytest.raises(AskedWrongly, match=r"^drafts = 'foo'; there are: off, history$"):
+        EngineSampler(make_decoder("qwen2"), FREE, drafts="foo")
+
+
 def test_a_misfit_is_refused_with_the_reason(make_decoder):
     model = make_decoder("qwen2")
     model.module.set_output_embeddings(nn.Linear(32, 320, bias=True))

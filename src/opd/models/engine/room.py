@@ -18,7 +18,7 @@ class Size:
     """How large a room is."""
 
     rows: int  # sequences that run at once
-    sequence_tokens: int  # of the longest sequence, in whole pages
+    sequence_tokens: int  # of the longest sequence: whole pages, or all that the persistent kernel takes
     page_tokens: int
     pages: int  # that sequences can have, all together
     window: int  # decode steps between two looks of the host

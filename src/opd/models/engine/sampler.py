@@ -6,7 +6,7 @@ the pages, and whoever is sampled at the same time.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 from opd.models.chat import check_fits
 from opd.models.engine.drafts.operations import TORCH_DRAFTING, Drafting, Notes
@@ -55,10 +55,12 @@ class EngineSampler:
     CPU one page for all tokens of a sequence. `cache_tokens`: of all pages; null: all sequences have room at their
     limit, and none is ever preempted. `window`: decode steps between two looks of the host; null: the device's own.
     `persistent`: whether the persistent kernel does the windows of up to 8 sequences; null: where it can.
-    `drafts`: where guesses come from that are checked while up to 4 sequences run.
+    `drafts`: where guesses come from that are checked while up to 4 sequences run. `prompt_tokens`: of the longest
+    prompt, as far as it is known: with its response it has to fit the persistent kernel.
     An exact model's steps are those of its order, whatever `persistent` says; where they are the persistent kernel's,
     all are, and at most 8 sequences run at once. Raises `AskedWrongly` for a model that is a misfit, for one that the
-    persistent kernel can't run but must, and for an exact one whose distribution is to be cut, or with drafts.
+    persistent kernel can't run but must, for an exact one whose distribution is to be cut, or with drafts, and for a
+    number below 1 or drafts that there are none of.
     """
 
     def __init__(
@@ -73,7 +75,17 @@ class EngineSampler:
         chunk_tokens: int = CHUNK_TOKENS,
         persistent: bool | None = None,
         drafts: DraftsChoice = "off",
+        prompt_tokens: int = 1,
     ) -> None:
+        _check_asked(
+            drafts,
+            largest_batch=largest_batch,
+            page_tokens=page_tokens,
+            cache_tokens=cache_tokens,
+            window=window,
+            chunk_tokens=chunk_tokens,
+            prompt_tokens=prompt_tokens,
+        )
         if reason := misfit(model.module):
             raise AskedWrongly(f"{model.path}: the engine can't run this model: {reason}")
         self._model = model
@@ -87,8 +99,13 @@ class EngineSampler:
             largest_batch = min(largest_batch, fit.ROWS) if persistent else largest_batch
         self._largest_batch = largest_batch
         self._keeps = model.device.type == "cuda"  # a room with graphs is dear, and memory between calls is planned
+        self._window = window or WINDOW[model.device.type]
         self._must = persistent is True
-        self._without = "it was not asked for" if persistent is False else _without_kernel(model, sampling)
+        if persistent is False:
+            self._without: str | None = "it was not asked for"
+        else:
+            longest = prompt_tokens + sampling.limit_tokens
+            self._without = _without_kernel(model, sequence_tokens=longest, window=self._window)
         if self._must and self._without:
             raise AskedWrongly(f"{model.path}: the persistent kernel can't run this model here: {self._without}")
         own = PAGE_TOKENS if self._without else fit.PAGE_TOKENS
@@ -96,7 +113,6 @@ class EngineSampler:
         if cache_tokens is not None and self._page_tokens is None:
             raise ValueError("a cache of so many tokens has pages of so many: give page_tokens too")
         self._cache_tokens = cache_tokens
-        self._window = window or WINDOW[model.device.type]
         self._chunk_tokens = chunk_tokens
         self._drafts = drafts != "off"
         self._version = 0
@@ -169,9 +185,12 @@ class EngineSampler:
                 f"a cache of {pages * page_tokens} tokens does not hold one sequence of {sequence_tokens}; "
                 "enlarge it or lower limit_tokens"
             )
+        longest = each * page_tokens  # not of these requests alone: the next call's may be a little longer
+        if not self._without and sequence_tokens <= (most := fit.most_tokens(window=self._window)):
+            longest = min(longest, most)
         return Size(
             rows=rows,
-            sequence_tokens=each * page_tokens,
+            sequence_tokens=longest,
             page_tokens=page_tokens,
             pages=pages,
             window=self._window,
@@ -219,9 +238,18 @@ class EngineSampler:
         )
 
 
-def _without_kernel(model: LanguageModel, sampling: Sampling) -> str | None:
-    """Why the persistent kernel can't run a model here, as far as is known before there are prompts."""
-    if reason := fit.misfit(model) or fit.length_misfit(sampling.limit_tokens, window=WINDOW["cuda"]):
+def _check_asked(drafts: str, **sizes: int | None) -> None:
+    """Nothing, when there are such drafts, and each size that is given is one; else `AskedWrongly`."""
+    for name, value in sizes.items():
+        if value is not None and value < 1:
+            raise AskedWrongly(f"{name} = {value}: it is at least 1")
+    if drafts not in (there := get_args(DraftsChoice)):
+        raise AskedWrongly(f"drafts = {drafts!r}; there are: {', '.join(there)}")
+
+
+def _without_kernel(model: LanguageModel, *, sequence_tokens: int, window: int) -> str | None:
+    """Why the persistent kernel can't run a model here, as far as is known before there is a room."""
+    if reason := fit.misfit(model) or fit.length_misfit(sequence_tokens, window=window):
         return reason
     try:
         library(fit.cut_of(model))
@@ -262,7 +290,8 @@ def drafted_way(room: Room, ops: Operations, *, beside: PersistentSteps | None =
         return notes, Way(step=step)
     whole = partial(step, longest=room.size.sequence_tokens)
     worth = WORTH["graphs beside graphs" if beside is None else "graphs beside kernel"]
-    return notes, Way(step=StepGraphs(rungs(sequences), whole), worth=worth)
+    alone = WORTH["graphs beside graphs"]
+    return notes, Way(step=StepGraphs(rungs(sequences), whole), worth=worth, worth_alone=alone)
 
 
 def drafted_way_of_kernel(room: Room, ops: Operations, notes: Notes, kernel: PersistentSteps) -> Way:

@@ -30,13 +30,24 @@ def library(cut: Cut = EXACT) -> ctypes.CDLL:
     compiler = find_compiler()
     if compiler is None:
         raise NotBuilt("nvcc is not to be found; install the CUDA toolkit, or set CUDA_HOME to where it is")
-    path = folder() / digest(cut, compiler) / "decode.so"
-    if not path.exists():
-        compile_to(path, cut, compiler)
+    made = _library_or_reason(folder(), cut, compiler)
+    if isinstance(made, str):
+        raise NotBuilt(made)
+    return made
+
+
+@cache
+def _library_or_reason(kept: Path, cut: Cut, compiler: Path) -> ctypes.CDLL | str:
+    """The library, or why there is none: a compiler that has failed is not run again in this process."""
+    path = kept / digest(cut, compiler) / "decode.so"
     try:
+        if not path.exists():
+            compile_to(path, cut, compiler)
         return ctypes.CDLL(str(path))
+    except NotBuilt as error:
+        return str(error)
     except OSError as error:
-        raise NotBuilt(f"{path} does not load: {error}") from error
+        return f"{path} does not load: {error}"
 
 
 def find_compiler() -> Path | None:

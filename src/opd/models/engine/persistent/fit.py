@@ -12,7 +12,7 @@ from opd.models.load import LanguageModel
 
 ROWS = 8  # sequences of a launch
 PAGE_TOKENS = 128  # of a page, which one CTA attends to at once
-MOST_TOKENS = 128 * PAGE_TOKENS  # of a sequence: a thread a page merges them
+MOST_TOKENS = 128 * PAGE_TOKENS  # of a sequence and what it runs beyond its end: a thread a page merges them
 MOST_PAGES = 1 << 16  # of the pools: their numbers are kept in 16 bits
 
 
@@ -82,7 +82,12 @@ def room_misfit(*, page_tokens: int, sequence_tokens: int, pages: int, window: i
 
 
 def length_misfit(sequence_tokens: int, *, window: int) -> str | None:
-    """The same of the longest sequence: one that has ended runs on to the end of the window."""
-    if sequence_tokens + window > MOST_TOKENS:
-        return f"its sequences have at most {MOST_TOKENS - window:,} tokens, and {sequence_tokens:,} are asked for"
+    """The same of the longest sequence, prompt and response together."""
+    if sequence_tokens > (most := most_tokens(window=window)):
+        return f"its sequences have at most {most:,} tokens, and {sequence_tokens:,} are asked for"
     return None
+
+
+def most_tokens(*, window: int) -> int:
+    """Of a sequence: one that has ended runs on to the end of the window."""
+    return MOST_TOKENS - window

@@ -132,8 +132,8 @@ class PersistentSteps:
     def put_back(self, running: Sequence[Request]) -> None:
         """All pages of these are rows again, as everyone else reads them."""
         pages = {page for one in running for page in one.pages[: self._turned.get(one, 0)]}
-        self._turned.clear()
         self._turn(dict.fromkeys(sorted(pages), fit.PAGE_TOKENS), to_fragments=False)
+        self._turned.clear()
 
     def _turn_to_fragments(self, running: Sequence[Request]) -> None:
         used: dict[int, int] = {}  # tokens of each page
@@ -142,8 +142,8 @@ class PersistentSteps:
             for number in range(self._turned.get(request, 0), len(request.pages)):
                 page, tokens = request.pages[number], cached - number * fit.PAGE_TOKENS
                 used[page] = max(used.get(page, 0), min(max(tokens, 0), fit.PAGE_TOKENS))
+        self._turn(used, to_fragments=True)  # where that is refused, they are rows still
         self._turned = {request: len(request.pages) for request in running}
-        self._turn(used, to_fragments=True)
 
     def _turn(self, tokens_of: dict[int, int], *, to_fragments: bool) -> None:
         if not tokens_of:
