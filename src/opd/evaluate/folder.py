@@ -62,13 +62,18 @@ def refuse_other(out: Path, claimed: Claim) -> None:
 
 
 def claim(out: Path, claimed: Claim) -> None:
-    """The folder belongs to this evaluation from now on, and has a place for generations.
+    """The folder belongs to this evaluation from now on.
 
     Whoever writes into it later makes no folder: one that has vanished stays away.
     """
     place = out / PROTOCOL
     if not place.exists():
         write_json(place, claimed.values(), parents=False)
+
+
+def claim_to_draw(out: Path, claimed: Claim) -> None:
+    """The same, and it has a place for generations."""
+    claim(out, claimed)
     (out / FOLDER).mkdir(exist_ok=True)
 
 

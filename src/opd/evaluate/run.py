@@ -19,7 +19,7 @@ from opd.evaluate.benchmark import Benchmark
 from opd.evaluate.code import counted_here
 from opd.evaluate.drawing import Drawing, DrawingSettings, Job, Opening, jobs_for
 from opd.evaluate.fanout import Spread
-from opd.evaluate.folder import Claim, claim, refuse_other, refuse_vanished
+from opd.evaluate.folder import Claim, claim_to_draw, refuse_other, refuse_vanished
 from opd.evaluate.panel import open_panel
 from opd.evaluate.questions import Question, pinned, read_questions
 from opd.evaluate.score import build_score, standing_score
@@ -120,7 +120,7 @@ def evaluate_subject(
         at_once = max(1, asked.machine.largest_batch // samples)
         jobs = jobs_for(prompts, out=out, samples=samples, group_questions=at_once, missing=standing.missing())
         with opening(jobs) if jobs else nullcontext() as drawing:
-            claim(out, claimed)
+            claim_to_draw(out, claimed)
             report(standing.settled(), found=True)
             with _there(out, claimed) as look, closing(_files(standing, drawing, jobs, interrupted, look)) as files:
                 for path in files:
