@@ -242,7 +242,7 @@ class Step:
         left = [one for one in self.replicas if not one.refused]
         out = [one for one in since if one is not None]
         if not left:
-            raise AnswerIsNo(self._lost("all of the teacher's servers are left out", now - max(out)))
+            raise AnswerIsNo(self._lost("all of the teacher's servers are left out"))
         if len(out) < len(since):
             return
         if now - max(out) > self.patience_seconds:
@@ -253,9 +253,10 @@ class Step:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _lost(self, what: str, seconds: float) -> str:
+    def _lost(self, what: str, seconds: float | None = None) -> str:
         each = [f"{one.facts.url}: {one.last or 'no failure'}" for one in self.replicas]
-        return "\n  - ".join([f"{what}, for {seconds:.0f} s; nothing was updated. The last that each said:", *each])
+        since = "" if seconds is None else f", for {seconds:.0f} s"
+        return "\n  - ".join([f"{what}{since}; nothing was updated. The last that each said:", *each])
 
 
 async def _all_of(tasks: Collection[asyncio.Task[Any]]) -> None:
