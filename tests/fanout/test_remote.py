@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from opd.fanout.comparing import refuse_other_install, shared
-from opd.fanout.remote import folder_fault, install
+from opd.fanout.remote import folder_fault
 from opd.records.errors import AnswerIsNo
+from opd.records.install import install
 
 ASK = """
 import json, sys

@@ -20,6 +20,7 @@ from opd.fanout import remote
 from opd.fanout.calls import Call, Calls, Fault, Outcome
 from opd.fanout.cluster import Cluster
 from opd.fanout.comparing import SharedFolder, refuse_other_install
+from opd.records import install
 from opd.records.errors import AnswerIsNo, AskedWrongly, OpdError
 
 WAIT_SECONDS = 15.0  # then it is said that the cluster has no place yet
@@ -96,10 +97,11 @@ class Pool:
         self._asked = work
         self._say = say
         self._count = count
-        self._install = remote.install()
+        self._install = install.install()
         self._workers: list[_Worker] = []
         self._hired = 0
-        ray.cloudpickle.register_pickle_by_value(remote)
+        for module in (remote, install):
+            ray.cloudpickle.register_pickle_by_value(module)
         self._kind = ray.remote(remote.RemoteWorker)
 
     def __enter__(self) -> Self:

@@ -1,23 +1,21 @@
 """What runs on a machine of the cluster: it says which install it has, tries the shared folder, and works.
 
-It travels by value and imports nothing of `opd` by itself, so that a machine with another install, or with none, can
-say so. The process that spreads the work asks itself the same questions, by the same code.
+It travels by value, and `install` with it, and imports nothing of `opd` by itself, so that a machine with another
+install, or with none, can say so. The process that spreads the work asks itself the same questions, by the same code.
 """
 
 import contextlib
 import errno
-import hashlib
 import importlib
 import os
-import platform
 import secrets
 import socket
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-LIBRARIES = ("torch", "transformers", "tokenizers")  # those that a result depends on, by its rounding or its ids
+from opd.records.install import install
+
 PROBE_BYTES = 1 << 20
 
 
@@ -50,25 +48,6 @@ def place() -> dict[str, str]:
     """The machine and the process, and the device that it was given."""
     gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return {"host": socket.gethostname(), "process": str(os.getpid()), "gpus": gpus}
-
-
-def install() -> dict[str, str]:
-    """The `opd` that would be imported here, by version and by digest of its sources, and what it stands on."""
-    try:
-        package = importlib.import_module("opd")
-    except ModuleNotFoundError:
-        return {"opd": "none"}
-    folder = Path(str(package.__file__)).parent
-    whole = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        whole.update(f"{path.relative_to(folder).as_posix()}\0".encode())
-        whole.update(hashlib.sha256(path.read_bytes()).digest())
-    versions = {name: _version(name) for name in LIBRARIES}
-    return {
-        "opd": f"{package.__version__} ({whole.hexdigest()[:12]})",
-        "python": platform.python_version(),
-        **versions,
-    }
 
 
 def folder_fault(folder: Path, *, name: str, content: bytes) -> str | None:
@@ -112,10 +91,3 @@ def _said(error: OSError) -> str:
     }
     name = errno.errorcode.get(error.errno or 0, "")
     return f"{meanings.get(error.errno or 0, error.strerror)} ({name})"
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "none"

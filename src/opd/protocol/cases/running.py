@@ -15,12 +15,12 @@ from opd.fanout.cluster import joined
 from opd.fanout.comparing import shared
 from opd.fanout.here import Here
 from opd.fanout.pool import Pool, Work
-from opd.fanout.remote import install
 from opd.fanout.seen import unlike
 from opd.protocol.cases.carrying import Carrier, claim
 from opd.protocol.cases.matrix import Unit
 from opd.records.errors import AnswerIsNo
 from opd.records.files import alone, check_writable, sha256, write_json
+from opd.records.install import install
 from opd.records.receipts import RECEIPT
 from opd.records.settings import Settings, read
 

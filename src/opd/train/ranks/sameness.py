@@ -6,10 +6,10 @@ before anything else is said between them; training file and models once they ar
 
 from collections.abc import Mapping
 
-from opd.fanout.remote import install
 from opd.models.machine import choose_device
 from opd.records.errors import AskedWrongly
 from opd.records.files import digest
+from opd.records.install import install
 from opd.records.settings import Settings
 from opd.train.ranks.ranks import Ranks
 
