@@ -31,7 +31,7 @@ from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
 from opd.train.ranks.joining import joined
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.shares import shares
-from opd.train.update import OptimizerSettings, Updater
+from opd.train.update.updater import OptimizerSettings, Updater
 
 PER_PROMPT = 4
 LINK_BYTES = 3e11  # a second and direction between GPUs of one host, of ring all-reduces; assumed

@@ -33,8 +33,8 @@ from opd.train.ranks.layers import with_sharded_layers
 from opd.train.ranks.ranks import Ranks
 from opd.train.ranks.sharded import ShardedMasters
 from opd.train.ranks.shelf import write_rows
-from opd.train.shares import read_shares
-from opd.train.update import OptimizerSettings, Updater
+from opd.train.saved.shares import read_shares
+from opd.train.update.updater import OptimizerSettings, Updater
 
 STEPS = 4  # the first warms up
 PROMPTS, PER_PROMPT = 2, 4

@@ -43,7 +43,7 @@ from opd.models.sequences import packed
 from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
-from opd.train.update import OptimizerSettings, Updater
+from opd.train.update.updater import OptimizerSettings, Updater
 
 GIB = 1 << 30
 REACHED_FLOPS = 5.3e14  # a second, of a forward pass with compiled layers; backward passes reached 0.9 of it

@@ -36,12 +36,12 @@ from opd.records.places import recipe_path
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.records.scores import Score
 from opd.records.settings import read
-from opd.train.batch import Batch
-from opd.train.data import read_prompts
 from opd.train.objective import StudentView, TokenLoss, TokenObjective
+from opd.train.prompts.data import read_prompts
 from opd.train.recipe import Recipe
 from opd.train.run import prepare, run
-from opd.train.update import OptimizerSettings, Updater
+from opd.train.update.batch import Batch
+from opd.train.update.updater import OptimizerSettings, Updater
 from opd.view.terminal.board import EvaluateBoard, TrainBoard
 
 HELD_OUT = 128

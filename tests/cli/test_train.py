@@ -12,7 +12,7 @@ import pytest
 from opd.cli.main import run
 from opd.evaluate.benchmark import instructions
 from opd.records.settings import read
-from opd.train.plan import make_plan
+from opd.train.ahead.plan import make_plan
 from opd.train.recipe import Recipe
 
 

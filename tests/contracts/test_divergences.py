@@ -10,11 +10,11 @@ import pytest
 import torch
 from scipy.special import rel_entr
 
-from opd.train.candidates import top, with_tail
 from opd.train.objective import Divergence, find, names
 from opd.train.objectives.jsd import JSD
 from opd.train.objectives.topk_forward_kl import TopKForwardKL
 from opd.train.objectives.topk_reverse_kl import TopKReverseKL
+from opd.train.update.candidates import top, with_tail
 
 V, N = 7, 11
 DIVERGENCES = [name for name in names() if issubclass(find(name), Divergence)]

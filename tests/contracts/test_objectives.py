@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opd.records.settings import validated
-from opd.train.batch import Batch
 from opd.train.objective import StudentView, TokenLoss, TokenObjective, find, names
 from opd.train.recipe import Recipe
+from opd.train.update.batch import Batch
 
 V = 7
 N = 45

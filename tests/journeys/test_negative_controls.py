@@ -7,9 +7,9 @@ from pathlib import Path
 from opd.evaluate.comparison import compare
 from opd.evaluate.results import read_results
 from opd.records.scores import Comparison
-from opd.train.batch import Batch
 from opd.train.objective import StudentView, TokenLoss
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
+from opd.train.update.batch import Batch
 
 Distil = Callable[..., Path]
 Scored = Callable[[str], Path]

@@ -22,7 +22,7 @@ from opd.records.places import locate
 from opd.records.rollout_table import read_table, table_path
 from opd.records.scores import Score
 from opd.records.settings import read
-from opd.train.data import read_prompts
+from opd.train.prompts.data import read_prompts
 from opd.train.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from opd.cli.main import run
 from opd.models.load import find_model
 from opd.records.files import tree
-from opd.train.checkpoint import Checkpoints
+from opd.train.saved.checkpoint import Checkpoints
 
 STEPS = 24
 RECIPE = {

@@ -26,7 +26,7 @@ from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
 from opd.train.objective import find
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
-from opd.train.update import OptimizerSettings, Updater
+from opd.train.update.updater import OptimizerSettings, Updater
 
 
 @pytest.fixture(scope="module", params=["persistent", "graphs"])

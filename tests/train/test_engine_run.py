@@ -43,7 +43,7 @@ def test_the_embedded_default_draws_the_same_tokens_with_either_sampler(tmp_path
 
 def test_a_run_goes_on_with_the_engine_where_one_without_it_stopped(make_recipe, tmp_path: Path) -> None:
     """What is computed does not depend on the sampler, so it is none of the recipe that a resume compares."""
-    from opd.train.resume import find_start
+    from opd.train.saved.resume import find_start
 
     whole = make_recipe("budget.steps=3", "save.every=1", "machine.engine=plain")
     run(whole, prepare(whole, tmp_path / "whole"), tmp_path / "whole")

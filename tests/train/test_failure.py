@@ -18,14 +18,14 @@ from opd.records.failures import Failure, chain, errno_of, failure
 from opd.records.files import is_complete, tree
 from opd.records.rollouts import Rollout, ScoredRollout
 from opd.records.settings import read
-from opd.train.checkpoint import Checkpoints
 from opd.train.parts import Parts
-from opd.train.readback import check_readback
 from opd.train.recipe import Recipe
-from opd.train.resume import find_start
-from opd.train.retention import Retention
-from opd.train.retries import retried
 from opd.train.run import prepare, run
+from opd.train.saved.checkpoint import Checkpoints
+from opd.train.saved.readback import check_readback
+from opd.train.saved.resume import find_start
+from opd.train.saved.retention import Retention
+from opd.train.saved.retries import retried
 
 
 def system_error(number: int, path: str = "weights") -> OSError:

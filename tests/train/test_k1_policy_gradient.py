@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from opd.train.batch import Batch
 from opd.train.objective import StudentView
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
+from opd.train.update.batch import Batch
 
 V = 7
 LOGITS_V = np.random.default_rng(3).normal(size=V) * 1.5

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from opd.train.batch import Batch
 from opd.train.objective import Objective, StudentView
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
 from opd.train.objectives.k2 import K2
+from opd.train.update.batch import Batch
 
 DIFFERENCES = [-25.0, -10.5, -9.5, -3.0, -1e-3, 0.0, 1e-3, 0.7, 9.5, 10.5, 25.0]
 

@@ -15,11 +15,11 @@ from opd.records.metrics import RunSummary, StepMetrics, StopCause
 from opd.records.rollout_table import read_table, table_path
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout
 from opd.records.settings import validated
-from opd.train.checkpoint import Checkpoints
 from opd.train.clock import Budget
 from opd.train.loop import rollout_seeds, train
 from opd.train.parts import Parts, build
 from opd.train.recipe import Recipe
+from opd.train.saved.checkpoint import Checkpoints
 
 TIMES = {"seconds", "peak_bytes"}
 

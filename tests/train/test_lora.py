@@ -8,13 +8,13 @@ from safetensors.torch import load_file
 
 from opd.records.files import read_lines, tree
 from opd.records.metrics import StopCause
-from opd.train.memory import adapter_parameters, load_of, look, memory_parts, read_shape, trained_parameters
+from opd.train.ahead.memory import adapter_parameters, load_of, look, memory_parts, read_shape, trained_parameters
+from opd.train.ahead.plan import make_plan
 from opd.train.parts import build
-from opd.train.plan import make_plan
 from opd.train.recipe import Recipe
-from opd.train.resume import find_start
 from opd.train.run import prepare, run
-from opd.train.state import States
+from opd.train.saved.resume import find_start
+from opd.train.saved.state import States
 
 pytest.importorskip("peft", reason="peft is not installed: pip install 'opd[lora]'")
 

@@ -9,9 +9,9 @@ from transformers import PreTrainedTokenizerFast
 
 from opd.records.errors import AskedWrongly
 from opd.tasks.arith_tiny.tokenizer import make_tokenizer
+from opd.train.ahead.plan import make_plan
 from opd.train.pairing import Speaker, mismatch
 from opd.train.parts import build
-from opd.train.plan import make_plan
 
 
 def speaker(*more: str, eos: str | None = None, stops: tuple[str, ...] = ("<eos>",)) -> Speaker:

@@ -15,12 +15,12 @@ from opd.records.errors import AskedWrongly
 from opd.records.files import read_lines
 from opd.records.metrics import LeftOut
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
-from opd.train.batch import Batch
 from opd.train.objective import StudentView
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
-from opd.train.resume import find_start
 from opd.train.reward import Reward, RewardSettings, advantages
 from opd.train.run import prepare, run
+from opd.train.saved.resume import find_start
+from opd.train.update.batch import Batch
 
 
 @given(st.lists(st.lists(st.sampled_from([1.0, -1.0, 0.25]), min_size=1, max_size=6), min_size=1, max_size=4))

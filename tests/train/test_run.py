@@ -13,8 +13,8 @@ from opd.records.files import is_complete, read_json, read_lines, tree
 from opd.records.metrics import RunSummary
 from opd.records.settings import read
 from opd.train.recipe import Recipe
-from opd.train.resume import find_start
 from opd.train.run import check_free, prepare, run
+from opd.train.saved.resume import find_start
 
 
 def go(recipe: Recipe, out: Path) -> RunSummary:

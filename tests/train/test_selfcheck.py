@@ -44,7 +44,7 @@ from opd.train.selfcheck import (
     shipped_files,
     template_lint,
 )
-from opd.train.update import Updater
+from opd.train.update.updater import Updater
 
 
 def model(name: str = STUDENT, dtype: str = "float64") -> LanguageModel:

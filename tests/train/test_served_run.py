@@ -17,8 +17,8 @@ from opd.models.served.server import Service
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import write_json
 from opd.records.served import Agreement, TeacherServer, put_together
+from opd.train.ahead.plan import make_plan
 from opd.train.parts import build
-from opd.train.plan import make_plan
 from opd.train.recipe import Recipe
 from opd.train.run import prepare, run
 

@@ -17,17 +17,17 @@ from opd.records.files import digest, tree
 from opd.records.metrics import RunSummary, StepMetrics, TeacherMetrics
 from opd.records.rollouts import ScoredRollout
 from opd.records.settings import read, validated
-from opd.train import rehearsal
+from opd.train.ahead import rehearsal
+from opd.train.ahead.memory import Found, Shape, load_of, memory_parts
+from opd.train.ahead.notes import notes_of
+from opd.train.ahead.plan import make_plan
 from opd.train.alarms import warnings_of
-from opd.train.memory import Found, Shape, load_of, memory_parts
-from opd.train.notes import notes_of
 from opd.train.objective import Divergence
 from opd.train.parts import Parts, build
-from opd.train.plan import make_plan
 from opd.train.ranks.ranks import Ranks
 from opd.train.recipe import Recipe
-from opd.train.resume import differences, find_start
 from opd.train.run import prepare, run
+from opd.train.saved.resume import differences, find_start
 
 WIDE = ("student.dtype=float64", "teachers.math.dtype=float64", "teachers.code.dtype=float64")
 OWN_PROMPT = 'teachers.code.prompt="Reason. {problem} Box it."'

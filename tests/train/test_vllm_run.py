@@ -11,9 +11,9 @@ from opd.cli.main import run as command
 from opd.models import samplers
 from opd.models.vllm import server
 from opd.records.errors import AskedWrongly
-from opd.train import lacks as missing
+from opd.train.ahead import lacks as missing
+from opd.train.ahead.rehearsal import rehearse
 from opd.train.parts import build
-from opd.train.rehearsal import rehearse
 from opd.train.run import prepare, run
 
 BOTH = ("machine.engine=vllm", "machine.scorer=vllm", "optimizer.lr=0.03")

@@ -157,7 +157,7 @@ def project(file: Path, against: tuple[Path, ...], protocol: str, out: Path) -> 
     from opd.train.corpus.projection import Fate, find_rule
     from opd.train.corpus.projection import project as place
     from opd.train.corpus.selection import beside, check_new, write_selection
-    from opd.train.rows import write_rows
+    from opd.train.prompts.rows import write_rows
 
     rule = find_rule(protocol)
     check_new(out, "reserved.jsonl")

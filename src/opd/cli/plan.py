@@ -12,7 +12,7 @@ from opd.cli.printing import JSON, examples
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from opd.train.plan import Plan, Space
+    from opd.train.ahead.plan import Plan, Space
     from opd.train.ranks.cost import Reduction
 
 WIDTH = 140  # a narrower terminal wraps by itself; a pipe gets whole lines
@@ -51,7 +51,7 @@ def plan(recipe: str, sets: tuple[str, ...], out: Path, rehearse: bool, ranks: i
     from opd.records.files import canonical_json
     from opd.records.places import recipe_path
     from opd.records.settings import read
-    from opd.train.plan import make_plan
+    from opd.train.ahead.plan import make_plan
     from opd.train.recipe import Recipe
 
     settings = read(Recipe, recipe_path(recipe), sets=sets)

@@ -12,11 +12,11 @@ from opd.cli.printing import LOG, examples
 
 if TYPE_CHECKING:
     from opd.records.metrics import RunSummary
+    from opd.train.ahead.rehearsal import Rehearsal
     from opd.train.parts import Parts
     from opd.train.ranks.ranks import Ranks
     from opd.train.recipe import Recipe
-    from opd.train.rehearsal import Rehearsal
-    from opd.train.resume import Start
+    from opd.train.saved.resume import Start
     from opd.view.terminal.board import TrainBoard
     from opd.view.terminal.log import TrainLog
 
@@ -68,12 +68,12 @@ def train(
     file = _recipe_file(recipe, out, resume=resume)  # before the imports that take seconds
 
     from opd.records.settings import read
+    from opd.train.ahead.rehearsal import Rehearsal, is_due
     from opd.train.ranks.joining import joined
     from opd.train.ranks.sameness import check_same_call
     from opd.train.recipe import Recipe
-    from opd.train.rehearsal import Rehearsal, is_due
-    from opd.train.resume import find_start, finished
     from opd.train.run import prepare
+    from opd.train.saved.resume import find_start, finished
 
     settings = read(Recipe, file, sets=sets)
     with joined(device=settings.machine.device) as ranks:
@@ -104,7 +104,7 @@ def _run(
     """What the run came to, shown on the board from what is worth knowing to its end."""
     from opd.cli.evaluations import instructions
     from opd.cli.interrupt import Interrupt
-    from opd.train.notes import notes_of
+    from opd.train.ahead.notes import notes_of
     from opd.train.run import run
 
     ranks = parts.ranks

@@ -10,9 +10,9 @@ from statistics import fmean, median
 
 from opd.records.metrics import StepMetrics, TeacherMetrics
 from opd.records.rollouts import ScoredRollout
-from opd.train.balance import balance_note
 from opd.train.facts import RolloutFacts, facts_of
 from opd.train.teachers import TeacherName, role
+from opd.train.update.balance import balance_note
 
 IMPROBABLE_END = -10.0  # nats; a teacher that ends with the same token gives it a few at most
 DISTANT_OPENING = 2.0  # nats; within one chat template and one thinking mode it is a fraction

@@ -13,8 +13,8 @@ import torch
 
 from opd.records.settings import validated
 from opd.train import objective as objectives
-from opd.train.batch import Batch
 from opd.train.objective import Divergence, Objective, StudentView, TokenObjective
+from opd.train.update.batch import Batch
 
 STUDENT_LOGITS = (1.2, -0.4, 0.3, 2.0, -1.5, 0.0, 0.7)
 TEACHER_LOGITS = (-0.3, 0.9, 0.1, 1.1, 0.4, -2.0, 1.6)

@@ -22,7 +22,6 @@ from opd.records.rollout_table import encoded, write_encoded, write_table
 from opd.records.rollouts import Prompt, ScoredRollout
 from opd.records.served import TeacherServer, put_together
 from opd.train.alarms import edges_of
-from opd.train.archive import Archive
 from opd.train.clock import Phases, Progress
 from opd.train.facts import RolloutFacts, facts_of
 from opd.train.parts import Parts
@@ -30,10 +29,11 @@ from opd.train.ranks.ranks import Ranks
 from opd.train.ranks.shares import shares
 from opd.train.ranks.stragglers import RankReport, drafted_of, own_seconds, spreads
 from opd.train.recipe import Recipe
-from opd.train.resume import Start
-from opd.train.shares import first, save_shares
-from opd.train.state import States
-from opd.train.tally import Taught, UpdateStats
+from opd.train.saved.archive import Archive
+from opd.train.saved.resume import Start
+from opd.train.saved.shares import first, save_shares
+from opd.train.saved.state import States
+from opd.train.update.tally import Taught, UpdateStats
 
 
 def train(

@@ -4,8 +4,8 @@ Shapes: B rollouts, T positions, N tokens of any of them, V vocabulary. There ar
 sees the log-probabilities of the tokens that were sampled. A `Divergence` sees, at each of those tokens, the
 whole distribution of student and teacher; it has no sampling variance, and costs a teacher's head a token.
 
-Neither mixes tokens, reads a file, clock or random number, or reduces: `update.py` weighs, sums and divides, once.
-That makes micro-batches and chunks exact by construction (faults E1, E2, E5).
+Neither mixes tokens, reads a file, clock or random number, or reduces: `update/updater.py` weighs, sums and divides,
+once. That makes micro-batches and chunks exact by construction (faults E1, E2, E5).
 
 `train/objectives/<name>.py` with `OBJECTIVE = TheClass` *is* the objective `<name>`.
 """
@@ -20,7 +20,7 @@ import torch
 from opd.records.errors import AskedWrongly
 from opd.records.settings import Settings
 from opd.train import objectives
-from opd.train.batch import Batch
+from opd.train.update.batch import Batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,18 +19,18 @@ from opd.records.files import sha256
 from opd.records.metrics import LeftOut
 from opd.records.places import locate
 from opd.records.rollouts import Prompt
+from opd.train.ahead.memory import further_sharing
 from opd.train.clock import Budget
 from opd.train.corpus.duplicates import Repetition
-from opd.train.data import check_repeats, read_prompts
-from opd.train.memory import further_sharing
-from opd.train.order import PromptOrder
-from opd.train.origins import Origins, check_same, origins_of
 from opd.train.pairing import speaker_of
+from opd.train.prompts.data import check_repeats, read_prompts
+from opd.train.prompts.order import PromptOrder
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sharded import ShardedMasters
 from opd.train.ranks.sharing import loaded, shared
 from opd.train.recipe import Recipe
 from opd.train.reward import Reward
+from opd.train.saved.origins import Origins, check_same, origins_of
 from opd.train.scoring import Scoring, longest_prompt, scorer_of
 from opd.train.teachers import (
     TeacherName,
@@ -40,7 +40,7 @@ from opd.train.teachers import (
     role,
     seen_by_teachers,
 )
-from opd.train.update import Updater
+from opd.train.update.updater import Updater
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,13 +28,12 @@ from opd.records.errors import AskedWrongly
 from opd.records.settings import Settings, validated
 from opd.train import objective as objectives
 from opd.train.clock import BudgetSettings
-from opd.train.credit import CreditSettings
-from opd.train.data import DataSettings
 from opd.train.model import ModelSettings
 from opd.train.objective import Divergence, Objective
+from opd.train.prompts.data import DataSettings
 from opd.train.ranks.sharing import Sharing, check_sharing
-from opd.train.retention import SaveSettings
 from opd.train.reward import RewardSettings
+from opd.train.saved.retention import SaveSettings
 from opd.train.sink import SinkSettings
 from opd.train.teachers import (
     NAMES,
@@ -43,7 +42,8 @@ from opd.train.teachers import (
     check_taught,
     check_teacher,
 )
-from opd.train.update import OptimizerSettings
+from opd.train.update.credit import CreditSettings
+from opd.train.update.updater import OptimizerSettings
 
 
 class RolloutSettings(Settings):

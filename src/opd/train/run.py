@@ -24,21 +24,21 @@ from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.failures import failure
 from opd.records.files import PARTIAL, alone, check_writable, existing_parent, write_json
 from opd.records.metrics import RunSummary, StepMetrics
-from opd.train.checkpoint import Checkpoints
+from opd.train.ahead.lacks import lacks
+from opd.train.ahead.rehearsal import Rehearsal, rehearse
+from opd.train.ahead.relief import relief
 from opd.train.clock import Progress
 from opd.train.followers import Followers
-from opd.train.lacks import lacks
 from opd.train.loop import train
-from opd.train.origins import Beginning
 from opd.train.parts import Parts, build
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.ranks.sameness import check_enough, check_same_inputs
 from opd.train.recipe import Recipe
-from opd.train.rehearsal import Rehearsal, rehearse
-from opd.train.relief import relief
-from opd.train.resume import BEGAN, Start, go_back, put_back
-from opd.train.shares import check_seen
-from opd.train.state import States
+from opd.train.saved.checkpoint import Checkpoints
+from opd.train.saved.origins import Beginning
+from opd.train.saved.resume import BEGAN, Start, go_back, put_back
+from opd.train.saved.shares import check_seen
+from opd.train.saved.state import States
 
 _TORN = f"recipe.json{PARTIAL}"  # a run that was killed before its first file was whole left nothing to go on with
 

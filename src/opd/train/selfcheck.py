@@ -23,10 +23,10 @@ from opd.records.errors import AskedWrongly
 from opd.records.files import sha256
 from opd.records.places import locate
 from opd.records.rollouts import Prompt, Rollout, ScoredRollout, StopReason
-from opd.train.credit import CreditSettings
 from opd.train.identities import Check, identity_checks
 from opd.train.objectives.k1_policy_gradient import K1PolicyGradient
-from opd.train.update import OptimizerSettings, Updater
+from opd.train.update.credit import CreditSettings
+from opd.train.update.updater import OptimizerSettings, Updater
 
 STUDENT, TEACHER = "opd:arith_tiny/student", "opd:arith_tiny/teacher"
 PROBLEMS = ("Compute 73-9+7.", "Compute 12-7+9.", "Compute 8+8-5+3.", "Compute 40-6-2.")

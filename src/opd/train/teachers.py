@@ -25,7 +25,7 @@ from opd.records.errors import AskedWrongly
 from opd.records.rollouts import Prompt
 from opd.train.model import ModelSettings, load, of_size
 from opd.train.pairing import Speaker, mismatch
-from opd.train.templates import template_text
+from opd.train.prompts.templates import template_text
 
 TeacherName = str | None  # None: the only one
 NAMES = (

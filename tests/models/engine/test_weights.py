@@ -12,7 +12,7 @@ from opd.models.interfaces import Sampling
 from opd.models.load import load_model
 from opd.models.plain import PlainSampler, PlainScorer
 from opd.train.objectives.k2 import K2
-from opd.train.update import OptimizerSettings, Updater
+from opd.train.update.updater import OptimizerSettings, Updater
 
 SAMPLING = Sampling(limit_tokens=8)
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from opd.cli.main import run
-from opd.fanout.here import Here
 from opd.fanout.calls import Call
+from opd.fanout.here import Here
 from opd.protocol.cases.matrix import Unit, read_matrix
 from opd.protocol.cases.running import Place, UnitReceipt, run_units
 from opd.records.errors import AnswerIsNo, AskedWrongly

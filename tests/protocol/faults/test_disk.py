@@ -99,8 +99,8 @@ from opd.models.load import load_model
 from opd.records.errors import AnswerIsNo
 from opd.records.failures import failure
 from opd.records.files import write_json
-from opd.train.checkpoint import Checkpoints
-from opd.train.retention import Retention
+from opd.train.saved.checkpoint import Checkpoints
+from opd.train.saved.retention import Retention
 
 student, run = map(Path, sys.argv[1:])
 model = load_model(student, dtype="float32", device="cpu")

@@ -8,7 +8,7 @@ import pytest
 
 from opd.records.errors import AskedWrongly
 from opd.train.corpus.problems import Fields, read_corpus
-from opd.train.rows import read_rows, write_rows
+from opd.train.prompts.rows import read_rows, write_rows
 
 
 def write(folder: Path, rows: list[dict[str, Any]], name: str = "x.jsonl") -> Path:

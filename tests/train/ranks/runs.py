@@ -15,9 +15,9 @@ from opd.records.rollouts import ScoredRollout
 from opd.train.ranks.joining import joined
 from opd.train.ranks.ranks import ALONE, Ranks
 from opd.train.recipe import Recipe
-from opd.train.resume import find_start
 from opd.train.run import prepare, run
-from opd.train.state import read_tensors
+from opd.train.saved.resume import find_start
+from opd.train.saved.state import read_tensors
 
 CLOCKS = {"seconds", "seconds_by_rank", "peak_bytes"}
 

@@ -7,9 +7,9 @@ import pytest
 
 from opd.models.load import load_model
 from opd.records.files import read_json
-from opd.train.lacks import look_at_teachers, missing_here
-from opd.train.memory import Shape, layers_parameters, least_bytes, look, read_shape, teachers_weights
-from opd.train.plan import make_plan
+from opd.train.ahead.lacks import look_at_teachers, missing_here
+from opd.train.ahead.memory import Shape, layers_parameters, least_bytes, look, read_shape, teachers_weights
+from opd.train.ahead.plan import make_plan
 from opd.train.ranks.cost import Sizes, reduction_of
 from opd.train.ranks.sharing import Sharing
 
@@ -142,7 +142,7 @@ def test_a_student_that_fits_by_shares_alone_is_refused_on_the_rungs_below(
     last = recipe.changed(["machine.shard=full", "machine.engine=vllm"])
     room = least_bytes(last, student, ranks=16)
     room += sum(part.bytes for part in teachers_weights(recipe, teachers, device="cpu"))
-    monkeypatch.setattr("opd.train.lacks.memory_bytes", lambda _: room)
+    monkeypatch.setattr("opd.train.ahead.lacks.memory_bytes", lambda _: room)
     faults = [fault for fault in missing_here(recipe, student, teachers, ranks=16) if fault.startswith("memory: ")]
     assert (faults == []) == fits
     assert all(fault.startswith("memory: weights, optimizer state and gradients take ") for fault in faults)

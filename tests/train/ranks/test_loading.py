@@ -25,14 +25,14 @@ from opd.models.vllm.server import checkpoint_weights
 from opd.records.errors import AnswerIsNo, AskedWrongly
 from opd.records.files import tree
 from opd.tasks.arith_tiny.tokenizer import make_tokenizer
-from opd.train.checkpoint import Checkpoints
 from opd.train.model import Dtype, ModelSettings
 from opd.train.ranks.joining import joined
 from opd.train.ranks.loading import load_by_rows
 from opd.train.ranks.ranks import RankLost, Ranks
 from opd.train.ranks.sharded import own_rows
 from opd.train.ranks.sharing import loaded, shared
-from opd.train.shares import first
+from opd.train.saved.checkpoint import Checkpoints
+from opd.train.saved.shares import first
 
 pytestmark = pytest.mark.patient
 
@@ -386,7 +386,7 @@ def spoiled_on_disk(path: Path, out: Path) -> str:
             edit(folder, "model.safetensors", lambda tensors: tensors["model.layers.1.mlp.up_proj.weight"][3].add_(1))
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("opd.train.checkpoint.export", write)
+            patch.setattr("opd.train.saved.checkpoint.export", write)
             try:
                 at_first(lambda: Checkpoints(out).save(student, step=1, recipe_digest="none"))
             except AnswerIsNo as error:

@@ -28,8 +28,8 @@ from opd.train.ranks.sharded import own_rows
 from opd.train.ranks.sharing import Sharing, loaded, shared
 from opd.train.recipe import Recipe
 from opd.train.run import prepare, run
-from opd.train.shares import check_seen, first
-from opd.train.update import OptimizerSettings, Updater
+from opd.train.saved.shares import check_seen, first
+from opd.train.update.updater import OptimizerSettings, Updater
 
 pytestmark = pytest.mark.patient
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from tests.train.ranks.processes import together
 
-from opd.train.batch import Batch
-from opd.train.passes import Seen
 from opd.train.ranks.joining import joined
 from opd.train.ranks.ranks import ALONE, Ranks
-from opd.train.tally import Tally
+from opd.train.update.batch import Batch
+from opd.train.update.passes import Seen
+from opd.train.update.tally import Tally
 
 SHARES = ((0, 3), (3, 3), (3, 8))  # of eight tokens, by three ranks: the second has none
 RATES = {"gradient_norm": 2.0, "learning_rate": 0.5, "term_norms": {"k1": 1.5}}

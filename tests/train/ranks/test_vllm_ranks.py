@@ -12,10 +12,10 @@ from opd.models import samplers
 from opd.models.vllm import server
 from opd.records.files import read_lines
 from opd.records.metrics import RunSummary
-from opd.train import lacks
+from opd.train.ahead import lacks
+from opd.train.ahead.rehearsal import rehearse
 from opd.train.ranks.joining import joined
 from opd.train.recipe import Recipe
-from opd.train.rehearsal import rehearse
 
 pytestmark = pytest.mark.patient
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from opd.records.files import read_json, read_lines
-from opd.train.resume import find_start
 from opd.train.run import prepare, run
+from opd.train.saved.resume import find_start
 
 
 def tensorboard_scalars(folder: Path) -> dict[str, dict[int, float]]:

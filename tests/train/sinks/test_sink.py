@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from opd.records.errors import AskedWrongly
-from opd.train.plan import make_plan
-from opd.train.resume import differences
+from opd.train.ahead.plan import make_plan
 from opd.train.run import prepare
+from opd.train.saved.resume import differences
 from opd.train.sink import SinkSettings, lacking, names, numbers
 
 

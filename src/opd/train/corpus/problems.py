@@ -14,7 +14,7 @@ from opd.records.errors import AskedWrongly
 from opd.records.fields import users_turn, value_in, written
 from opd.records.settings import Settings
 from opd.train.corpus.texts import Words, words, words_and_characters
-from opd.train.rows import read_rows
+from opd.train.prompts.rows import read_rows
 
 PROBLEM_FIELDS = ("problem", "question", "prompt")
 ANSWER_FIELDS = ("answer", "reward_model.ground_truth", "gold", "solution")

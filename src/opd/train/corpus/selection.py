@@ -13,7 +13,7 @@ from opd.records.errors import AskedWrongly
 from opd.records.files import sha256, write_json
 from opd.records.settings import Settings
 from opd.train.corpus.problems import Corpus
-from opd.train.rows import write_rows
+from opd.train.prompts.rows import write_rows
 
 
 def beside(out: Path, what: str) -> Path:

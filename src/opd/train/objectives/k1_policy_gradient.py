@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar
 import torch
 from pydantic import Field, PositiveFloat
 
-from opd.train.batch import Batch
 from opd.train.objective import StudentView, TokenLoss, TokenObjective
+from opd.train.update.batch import Batch
 
 
 class K1PolicyGradient(TokenObjective):

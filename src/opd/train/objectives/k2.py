@@ -9,8 +9,8 @@ Estimators: J. Schulman, "Approximating KL Divergence" (2020).
 import torch
 from pydantic import PositiveFloat
 
-from opd.train.batch import Batch
 from opd.train.objective import StudentView, TokenLoss, TokenObjective
+from opd.train.update.batch import Batch
 
 
 class K2(TokenObjective):

@@ -10,8 +10,8 @@ from typing import Literal
 import torch
 from pydantic import PositiveInt
 
-from opd.train.candidates import top, with_tail
 from opd.train.objective import Divergence
+from opd.train.update.candidates import top, with_tail
 
 
 class TopKForwardKL(Divergence):

@@ -8,8 +8,8 @@ lowered by moving mass off the candidates (faults E13).
 import torch
 from pydantic import PositiveInt
 
-from opd.train.candidates import top, with_tail
 from opd.train.objective import Divergence
+from opd.train.update.candidates import top, with_tail
 
 
 class TopKReverseKL(Divergence):

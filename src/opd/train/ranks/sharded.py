@@ -23,9 +23,9 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor import Shard as ByRow
 from torch.nn import functional
 
-from opd.train.masters import gradient_norm
 from opd.train.ranks.gathering import Gathering
 from opd.train.ranks.ranks import BUCKET_BYTES, Ranks, buckets
+from opd.train.update.masters import gradient_norm
 
 T = TypeVar("T")
 
@@ -149,7 +149,7 @@ class ShardedMasters:
     def placed(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The tensors of a state, those of a share as what they are: rows of a tensor that all ranks have together.
 
-        They are named as in `train/state.py`, and share their memory with what is given.
+        They are named as in `train/saved/state.py`, and share their memory with what is given.
         """
         return {key: self._placed(tensor, key) for key, tensor in tensors.items()}
 

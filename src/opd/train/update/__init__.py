@@ -1,0 +1,1 @@
+"""From scored rollouts to moved weights: the only place that sums, divides and steps."""
