@@ -54,31 +54,26 @@ def engine(model: LanguageModel, say: Say, *, prompts: MakePrompts, small: bool)
     """Milliseconds a token of the engine, with seeds, as all that it samples."""
     for rows, context in TINY if small else SHAPES:
         asked = prompts(rows, context, model.vocabulary)
-        said = ""
-
-        def generate(tokens: int, asked: list[Prompt] = asked, rows: int = rows) -> Callable[[], object]:
-            nonlocal said
-            sampler = EngineSampler(model, Sampling(limit_tokens=tokens), largest_batch=rows)
-            said = sampler.said
-            return lambda: sampler.sample(asked, seeds=[0])
-
-        milliseconds = milliseconds_a_token(generate)
-        say(
-            "engine_decode",
-            path=said,
-            rows=rows,
-            context=context,
-            ms_a_token=round(milliseconds, 3),
-            tokens_a_second=round(1e3 * rows / milliseconds),
+        samplers = {
+            tokens: EngineSampler(model, Sampling(limit_tokens=tokens), largest_batch=rows)
+            for tokens in (SHORT, LONG)
+        }
+        milliseconds = milliseconds_a_token(
+            lambda tokens, asked=asked, samplers=samplers: samplers[tokens].sample(asked, seeds=[0])
         )
+        report(say, "engine_decode", milliseconds, path=samplers[LONG].said, rows=rows, context=context)
 
 
-def milliseconds_a_token(generate: Callable[[int], Callable[[], object]]) -> float:
+def report(say: Say, section: str, milliseconds: float, *, rows: int, **of: Any) -> None:
+    """The line of a decode: its time, and what so many rows come to."""
+    say(section, rows=rows, **of, ms_a_token=round(milliseconds, 3), tokens_a_second=round(1e3 * rows / milliseconds))
+
+
+def milliseconds_a_token(generate: Callable[[int], object]) -> float:
     """The median difference of two lengths, after each was run once: that compiles and fills a prefix cache."""
     seconds: dict[int, list[float]] = {}
     for tokens in (SHORT, LONG):
-        call = generate(tokens)
-        seconds[tokens] = [timed(call)[0] for _ in range(1 + TURNS)][1:]
+        seconds[tokens] = [timed(lambda tokens=tokens: generate(tokens))[0] for _ in range(1 + TURNS)][1:]
     return 1e3 * statistics.median(
         (long - short) / (LONG - SHORT) for short, long in zip(seconds[SHORT], seconds[LONG], strict=True)
     )
@@ -103,23 +98,14 @@ def decode(
     for rows, context in shapes:
         ids = [one.token_ids for one in prompts(rows, context, model.vocabulary)]
         for seeded in (False, True) if name == "graphs" else (False,):
-
-            def generate(
-                tokens: int, ids: Any = ids, rows: int = rows, seeded: bool = seeded
-            ) -> Callable[[], object]:
-                settings = [_settings(vllm, tokens, seed if seeded else None) for seed in range(rows)]
-                return lambda: server.generate(ids, settings)
-
-            milliseconds = milliseconds_a_token(generate)
-            say(
-                "vllm_decode",
-                path=name,
-                seeded=seeded,
-                rows=rows,
-                context=context,
-                ms_a_token=round(milliseconds, 3),
-                tokens_a_second=round(1e3 * rows / milliseconds),
+            settings = {
+                tokens: [_settings(vllm, tokens, seed if seeded else None) for seed in range(rows)]
+                for tokens in (SHORT, LONG)
+            }
+            milliseconds = milliseconds_a_token(
+                lambda tokens, ids=ids, settings=settings: server.generate(ids, settings[tokens])
             )
+            report(say, "vllm_decode", milliseconds, path=name, seeded=seeded, rows=rows, context=context)
     server.close()
 
 

@@ -333,6 +333,22 @@ def test_a_compiler_that_fails_is_run_once(tmp_path, monkeypatch):
     assert (tmp_path / "runs").read_text() == "run\nrun\n"
 
 
+def test_other_flags_are_another_library(tmp_path, monkeypatch):
+    """Or the build for racecheck would be compared with itself."""
+    compiler, made = tmp_path / "nvcc", []
+    compiler.write_text("#!/bin/sh\nexit 0\n")
+    compiler.chmod(0o755)
+    monkeypatch.setattr(build, "find_compiler", lambda: compiler)
+    monkeypatch.setattr(build, "compile_to", lambda path, cut, compiler: made.append(path))
+    monkeypatch.setattr(build.ctypes, "CDLL", lambda path: path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for flags in (build.FLAGS, (*build.FLAGS, "-DOPD_EVERY_LANE=1")):
+        monkeypatch.setattr(build, "FLAGS", flags)
+        library.cache_clear()
+        assert library(EXACT) == str(made[-1])
+    assert len(set(made)) == 2
+
+
 def test_a_library_is_kept_under_the_digest_of_sources_sizes_and_compiler(tmp_path, monkeypatch):
     compiler = tmp_path / "nvcc"
     compiler.write_text("#!/bin/sh\necho release 13.0\n")

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.models.engine.small import SMALL
 
-from opd.models.engine.persistent.cut import CUTS, Cut
+from opd.models.engine.persistent.cut import CUTS
 from opd.models.engine.sampler import EngineSampler
 from opd.models.interfaces import Sampling
 from opd.models.load import LanguageModel
 from opd.records.rollouts import StopReason
 
-SMALL = Cut(hidden=512, inner=1_536, heads=8, key_heads=4, head=64, normed=True)
 OTHERS = [name for name in CUTS if name != "Qwen2 1.5B"]
 FREE = Sampling(limit_tokens=40)
 

@@ -11,13 +11,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.models.engine.small import SMALL
 
 from opd.models.engine.persistent import build
 from opd.models.engine.persistent.cut import Cut
 
 HERE = Path(__file__).parent / "on_cpu"
-SMALL = {
-    "heads of 64 with norms": Cut(hidden=512, inner=1_536, heads=8, key_heads=4, head=64, normed=True),
+CUTS = {
+    "heads of 64 with norms": SMALL,
     "heads of 128": Cut(hidden=512, inner=1_536, heads=4, key_heads=2, head=128),
 }
 FOUR = ", ".join([r'"r"\((.*?)\)'] * 4)
@@ -75,7 +76,7 @@ def compiled(folder: Path, cut: Cut, *, broken: tuple[str, str] | None = None) -
 
 
 @pytest.mark.patient
-@pytest.mark.parametrize("cut", SMALL.values(), ids=SMALL)
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
 def test_each_row_has_the_bits_of_a_step_of_its_own(cut, tmp_path):
     """Token, log-probability, and the keys and values that are left in the pages."""
     run = subprocess.run([compiled(tmp_path, cut)], capture_output=True, text=True, check=False)
@@ -88,7 +89,7 @@ def test_a_row_that_misses_a_key_of_the_row_before_is_noticed(tmp_path):
     """The kernel, were each row to put its own new key alone into what it attends to."""
     broken = ("lowest = max(own - ahead, 0);", "lowest = max(own, 0);")
     run = subprocess.run(
-        [compiled(tmp_path, SMALL["heads of 128"], broken=broken)], capture_output=True, text=True, check=False
+        [compiled(tmp_path, CUTS["heads of 128"], broken=broken)], capture_output=True, text=True, check=False
     )
     assert run.returncode == 1
     assert "case 0: different" in run.stdout

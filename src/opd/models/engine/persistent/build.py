@@ -30,16 +30,15 @@ def library(cut: Cut = EXACT) -> ctypes.CDLL:
     compiler = find_compiler()
     if compiler is None:
         raise NotBuilt("nvcc is not to be found; install the CUDA toolkit, or set CUDA_HOME to where it is")
-    made = _library_or_reason(folder(), cut, compiler)
+    made = _library_or_reason(folder() / digest(cut, compiler) / "decode.so", cut, compiler)
     if isinstance(made, str):
         raise NotBuilt(made)
     return made
 
 
 @cache
-def _library_or_reason(kept: Path, cut: Cut, compiler: Path) -> ctypes.CDLL | str:
-    """The library, or why there is none: a compiler that has failed is not run again in this process."""
-    path = kept / digest(cut, compiler) / "decode.so"
+def _library_or_reason(path: Path, cut: Cut, compiler: Path) -> ctypes.CDLL | str:
+    """The library at this path, or why there is none: a compiler that has failed is not run again in this process."""
     try:
         if not path.exists():
             compile_to(path, cut, compiler)
