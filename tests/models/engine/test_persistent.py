@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -340,12 +341,13 @@ def test_other_flags_are_another_library(tmp_path, monkeypatch):
     compiler.chmod(0o755)
     monkeypatch.setattr(build, "find_compiler", lambda: compiler)
     monkeypatch.setattr(build, "compile_to", lambda path, cut, compiler: made.append(path))
-    monkeypatch.setattr(build.ctypes, "CDLL", lambda path: path)
+    monkeypatch.setattr(build.ctypes, "CDLL", Path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for flags in (build.FLAGS, (*build.FLAGS, "-DOPD_EVERY_LANE=1")):
         monkeypatch.setattr(build, "FLAGS", flags)
         library.cache_clear()
-        assert library(EXACT) == str(made[-1])
+        assert library(EXACT) == made[-1]
+    library.cache_clear()
     assert len(set(made)) == 2
 
 
