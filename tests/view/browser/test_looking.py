@@ -62,6 +62,7 @@ def test_keys_move_choose_open_and_go_back_to_all_runs(window):
     expect(page.get_by_role("dialog")).to_contain_text("all runs")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.locator(".row").first).to_be_visible()  # keys go to rows that are there
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).not_to_have_text("Runs")
